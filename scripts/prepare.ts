@@ -25,7 +25,7 @@ if (existsSync(path.join(ROOT, 'node_modules/vite'))) {
   run('vite', 'build', 'web')
 } else if (!existsSync(path.join(ROOT, 'web/dist'))) {
   console.warn(
-    'The console is not built: `npm ci && npm prune --omit=dev` builds it, or install the package that `npm pack` makes.',
+    'The console is not built. Run `npm ci && npm prune --omit=dev` to build it, or install the package that `npm pack` creates.',
   )
 }
 run(process.execPath, 'scripts/embedded-template.ts')

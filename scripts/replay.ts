@@ -41,7 +41,10 @@ function outcomesOf(files: readonly string[]): Promise<Outcome>[] {
   for (let index = 1; index < processes; index++) {
     const env = { ...process.env, [IS_HELPER]: '1' }
     const child = fork(import.meta.filename, { stdio: ['ignore', 'ignore', 'inherit', 'ipc'], env })
-    const ended = once(child, 'exit').then(() => ({ code: 2 as const, text: 'A process of the replay has ended.' }))
+    const ended = once(child, 'exit').then(() => ({
+      code: 2 as const,
+      text: 'A helper process of the replay ended unexpectedly.',
+    }))
     void work(async (file) => {
       child.send(file)
       const [outcome] = await Promise.race([once(child, 'message'), ended.then((one) => [one])])

@@ -27,7 +27,7 @@ export interface OpenInvitation {
   humanId: string | null
   /** The address to which the link was emailed; null if an admin gives the link to the person. */
   email: string | null
-  /** The spaces that the person joins, if the inviter may still add people to them. */
+  /** The spaces that the person joins, provided that the inviter may still add people to them. */
   spaceIds: string[]
   /** The id of the human or access token that created the invitation, or of the operator; null if unknown. */
   inviterId: string | null

@@ -255,7 +255,10 @@ function grantOf({ admin, humanId, service }: CreateAccessTokenInput['grant']): 
   }
   const agentIds = [...new Set(service.agentIds ?? [])]
   if (agentIds.length > MOST_GRANTED_AGENTS) {
-    throw new BadInputError(`At most ${MOST_GRANTED_AGENTS} agents.`, 'input.grant.service.agentIds')
+    throw new BadInputError(
+      `A token can be granted at most ${MOST_GRANTED_AGENTS} agents.`,
+      'input.grant.service.agentIds',
+    )
   }
   const serviceName = checkName(service.name, 'input.grant.service.name')
   return { scope: 'SERVICE', serviceName, agentIds, restricted: service.agentIds != null }

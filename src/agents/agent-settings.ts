@@ -229,11 +229,13 @@ function checkModel(name: string, field: string, models: AgentModels): string {
 
 function checkFallbacks(names: readonly string[], model: string, models: AgentModels): string[] {
   const field = 'input.fallbackModels'
-  if (names.length > MOST_FALLBACKS) throw new BadInputError(`At most ${MOST_FALLBACKS} models.`, field)
+  if (names.length > MOST_FALLBACKS)
+    throw new BadInputError(`An agent can have at most ${MOST_FALLBACKS} fallback models.`, field)
   return names.map((name, index) => {
     if (name === model)
       throw new BadInputError('A fallback model must differ from the model of the agent.', `${field}.${index}`)
-    if (names.indexOf(name) !== index) throw new BadInputError('Duplicate fallback model.', `${field}.${index}`)
+    if (names.indexOf(name) !== index)
+      throw new BadInputError(`Duplicate fallback model: ${name}.`, `${field}.${index}`)
     return checkModel(name, `${field}.${index}`, models)
   })
 }

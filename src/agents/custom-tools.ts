@@ -133,14 +133,20 @@ async function checkOne(schema: unknown, field: string, check: typeof checkSchem
  * @param isTaken whether a built-in tool has the name
  */
 export function checkTools(tools: readonly ToolInput[], limits: Limits, isTaken = isBuiltInTool): CheckedTool[] {
-  if (tools.length > MOST_TOOLS) throw new BadInputError(`At most ${MOST_TOOLS} tools.`, 'input.tools')
+  if (tools.length > MOST_TOOLS)
+    throw new BadInputError(`An agent can have at most ${MOST_TOOLS} tools.`, 'input.tools')
   const checked = tools.map((tool, index) => {
     const field = `input.tools.${index}`
-    if (isTaken(tool.name)) throw new BadInputError('A built-in tool has this name.', `${field}.name`)
+    if (isTaken(tool.name))
+      throw new BadInputError('A built-in tool has this name: choose another name.', `${field}.name`)
     return checkTool(tool, field, limits)
   })
   const repeat = indexOfRepeat(checked.map(({ name }) => name))
-  if (repeat !== -1) throw new BadInputError('Another tool of the agent has this name.', `input.tools.${repeat}.name`)
+  if (repeat !== -1)
+    throw new BadInputError(
+      'Another tool of the agent has this name: choose another name.',
+      `input.tools.${repeat}.name`,
+    )
   return checked
 }
 

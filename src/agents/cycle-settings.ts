@@ -52,7 +52,7 @@ function checkCycle(cycle: CycleSettings): CycleSettings {
   checkInteger(minRecentCycles, 0, MOST_RECENT_CYCLES, 'input.cycle.minRecentCycles')
   const urgentFrom = [...new Set(cycle.urgentFrom)]
   if (urgentFrom.length > MOST_URGENT_SOURCES) {
-    throw new BadInputError(`At most ${MOST_URGENT_SOURCES} ids.`, 'input.cycle.urgentFrom')
+    throw new BadInputError(`The list can contain at most ${MOST_URGENT_SOURCES} ids.`, 'input.cycle.urgentFrom')
   }
   return { ...cycle, urgentFrom }
 }

@@ -67,7 +67,8 @@ export function createGoals({ db, clock }: Pick<Platform, 'db' | 'clock'>): Goal
       return Map.groupBy(rows, ({ agentId }) => agentId)
     },
     async set(agentId, given, by) {
-      if (given.length > MOST_GOALS) throw new BadInputError(`At most ${MOST_GOALS} goals.`, 'input.goals')
+      if (given.length > MOST_GOALS)
+        throw new BadInputError(`A request can contain at most ${MOST_GOALS} goals.`, 'input.goals')
       const checked = given.map(checkGoal)
       return inTransaction(db, by?.tx, async (tx) => {
         await lockAgentRow(tx, agentId)
@@ -113,7 +114,7 @@ function checkGoal({ id = null, description = null, status = null }: GoalInput, 
   return { id, description: checkText(description, LONGEST_DESCRIPTION, field), status }
 }
 
-const NO_SUCH_GOAL = 'There is no such goal of this agent.'
+const NO_SUCH_GOAL = 'This agent has no such goal.'
 
 async function write(
   tx: Tx,

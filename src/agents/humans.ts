@@ -96,7 +96,7 @@ export function checkExternalId(externalId: string): string {
   checkText(externalId, LONGEST_EXTERNAL_ID, 'input.externalId')
   if (externalId.trim() === '' || prefixOf(externalId) !== null) {
     throw new BadInputError(
-      'An externalId is the id of the human at your identity provider; it must not be blank or an id of Parley.',
+      'An externalId is the id of the human at your identity provider. It must not be blank, and must not look like a Parley id.',
       'input.externalId',
     )
   }

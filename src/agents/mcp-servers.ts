@@ -159,11 +159,15 @@ function serverOf({
 
 /** Validates an agent's servers. @throws BadInputError with the invalid field */
 export function checkMcpServers(servers: readonly McpServerInput[], limits: Limits): CheckedMcpServer[] {
-  if (servers.length > MOST_SERVERS) throw new BadInputError(`At most ${MOST_SERVERS} MCP servers.`, 'input.mcpServers')
+  if (servers.length > MOST_SERVERS)
+    throw new BadInputError(`An agent can have at most ${MOST_SERVERS} MCP servers.`, 'input.mcpServers')
   const checked = servers.map((server, index) => checkServer(server, `input.mcpServers.${index}`, limits))
   const repeat = indexOfRepeat(checked.map(({ name }) => name))
   if (repeat !== -1)
-    throw new BadInputError('Another server of the agent has this name.', `input.mcpServers.${repeat}.name`)
+    throw new BadInputError(
+      'Another MCP server of the agent has this name: choose another name.',
+      `input.mcpServers.${repeat}.name`,
+    )
   return checked
 }
 
@@ -222,7 +226,7 @@ function checkToolList(given: readonly string[] | null | undefined, field: strin
   const isTooLong = names.some((name) => name.length < 1 || name.length > LONGEST_TOOL_NAME || !hasNameCharacters(name))
   if (isTooLong || names.length > MOST_ALLOWED_TOOLS) {
     throw new BadInputError(
-      `At most ${MOST_ALLOWED_TOOLS} tools with names of 1 to ${LONGEST_TOOL_NAME} characters, without control characters.`,
+      `The list can contain at most ${MOST_ALLOWED_TOOLS} tool names of 1 to ${LONGEST_TOOL_NAME} characters, without control characters.`,
       field,
     )
   }

@@ -90,7 +90,8 @@ function checkAdmin(viewer: Viewer): void {
 }
 
 function checkMemories(given: readonly MemoryInput[]): Map<string, string> {
-  if (given.length > MOST_MEMORIES) throw new BadInputError(`At most ${MOST_MEMORIES} memories.`, 'input.memories')
+  if (given.length > MOST_MEMORIES)
+    throw new BadInputError(`A request can contain at most ${MOST_MEMORIES} memories.`, 'input.memories')
   return new Map(
     given.map(({ key, value }, index) => {
       const field = `input.memories.${index}`

@@ -33,7 +33,8 @@ export function checkHeaders(input: HeadersInput, field: string): Headers | null
   if (typeof input !== 'object' || Array.isArray(input))
     throw new BadInputError('Headers must be an object whose values are strings.', field)
   const entries = Object.entries(input as Record<string, unknown>)
-  if (entries.length > MOST_HEADERS) throw new BadInputError(`At most ${MOST_HEADERS} headers.`, field)
+  if (entries.length > MOST_HEADERS)
+    throw new BadInputError(`A request can have at most ${MOST_HEADERS} headers.`, field)
   const seen = new Set<string>()
   let length = 0
   for (const [name, value] of entries) {

@@ -129,7 +129,7 @@ export function checkForeignUse(facts: ForeignAgentFacts): void {
     )
   const foreign = parseForeignModel(model)
   if (hasRemote && foreign?.type !== 'a2a')
-    throw new BadInputError('Only an agent with a model "a2a:<card url>" has `remote`.', 'input.remote')
+    throw new BadInputError('Only an agent whose model is "a2a:<card url>" can have `remote`.', 'input.remote')
   if (foreign === null) return
   const tooFew = facts.maxSteps < FEWEST_FOREIGN_CALLS ? 'maxSteps' : 'maxToolCalls'
   if (facts[tooFew] < FEWEST_FOREIGN_CALLS)

@@ -44,7 +44,8 @@ export function checkPhases(
   names: AgentToolNames,
   models: Pick<Models, 'check'>,
 ): ToolPhase[] {
-  if (phases.length > MOST_PHASES) throw new BadInputError(`At most ${MOST_PHASES} phases.`, 'input.phases')
+  if (phases.length > MOST_PHASES)
+    throw new BadInputError(`An agent can have at most ${MOST_PHASES} phases.`, 'input.phases')
   const checked = phases.map((phase, index): ToolPhase => {
     const field = `input.phases.${index}`
     const fromStep = checkInteger(phase.fromStep, 0, LATEST_STEP, `${field}.fromStep`)
@@ -71,7 +72,8 @@ function checkActiveTools(
   { toolNames, mcpServerNames }: AgentToolNames,
   field: string,
 ): void {
-  if (active.length > MOST_ACTIVE_TOOLS) throw new BadInputError(`At most ${MOST_ACTIVE_TOOLS} tools.`, field)
+  if (active.length > MOST_ACTIVE_TOOLS)
+    throw new BadInputError(`A phase can have at most ${MOST_ACTIVE_TOOLS} active tools.`, field)
   const isTool = (name: string) =>
     isBuiltInTool(name) ||
     toolNames.includes(name) ||

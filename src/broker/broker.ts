@@ -64,7 +64,7 @@ function measure(metrics: Registry, { isAway, waiting }: { isAway(): boolean; wa
   gauge(
     metrics,
     'parley_redis_away',
-    '1 while Redis is unreachable and this process buffers events in memory, else 0.',
+    '1 while Redis is unreachable and this process buffers events in memory, otherwise 0.',
     isAwayNow,
   )
   gauge(metrics, 'parley_redis_waiting', 'Writes to Redis that this process has buffered in memory.', waiting)

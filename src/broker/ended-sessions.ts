@@ -28,7 +28,7 @@ export async function publishRoleChange(
   if (leavesNoAdmin)
     logger.warn(
       { humanId },
-      "no person has the role ADMIN any more: only the operator's token and ADMIN tokens administer the server",
+      "no person has the role ADMIN any more: from now on, only the operator's token and ADMIN tokens can administer the server",
     )
   await Promise.all([
     signals.publish(entityChannel(humanId), { type: 'role-changed' }),

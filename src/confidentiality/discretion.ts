@@ -73,7 +73,7 @@ export function createDiscretion({ prisma }: Database, rules: Rules = RULES): Di
 const NOT_FOR_ASKERS: Refusal = {
   code: 'CONFIDENTIAL',
   message:
-    'That space is confidential, and not all people for whom you work in this run are members: you can neither read nor post in it now. Go on without it.',
+    'That space is confidential, and not all people for whom you work in this run are members: you can neither read nor post in that space in this run. Continue without it.',
 }
 
 /** A deleted space has no name. */
@@ -86,7 +86,7 @@ function notHeard({ fromId, humanIds }: Obstacle, spaceId: string, { spaces }: K
   const who = others.length === 0 ? name : `${name} and ${others.length} more`
   return {
     code: 'CONFIDENTIAL',
-    message: `what you know comes from ${quoted(spaces.get(fromId)?.name)}; ${who}, who is in ${quoted(space?.name)}, may not hear it. Nothing was said. Say it where all who hear it belong there, or end.`,
+    message: `You have read content of ${quoted(spaces.get(fromId)?.name)}; ${who}, who is in ${quoted(space?.name)}, may not see it. Nothing was posted. Post only where everyone may see that content, or end your run.`,
   }
 }
 
@@ -94,6 +94,6 @@ function notOutside(label: readonly string[], { spaces }: KnownWorld): Refusal {
   const from = label.map((id) => quoted(spaces.get(id)?.name)).join(', ')
   return {
     code: 'CONFIDENTIAL',
-    message: `what you know comes from ${from}, and this tool is outside the server: it was not called. Go on without it.`,
+    message: `You have read content of ${from}, which may not leave the server, so this tool was not called. Continue without it.`,
   }
 }

@@ -64,7 +64,7 @@ export function createHub(metrics: Registry): Hub {
   const lag = histogram(
     metrics,
     'parley_fanout_lag_seconds',
-    'Time from the append of an event, by the clock of the appending process, until the event was sent to all subscribers of a group in this process.',
+    'Time from appending an event, by the clock of the appending process, to sending it to all subscribers of a group in this process.',
     { buckets: LAG_SECONDS },
   )
   const groups = new WeakMap<Answers, Map<SharedWindow, HubGroup>>()

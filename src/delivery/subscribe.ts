@@ -111,7 +111,7 @@ function endSlow({ lifeline }: Feed<object>, to: { sink: Sink; pace: Pace; cutOf
   const retryAfterMs = Math.max(LEAST_RETRY_MS, pace.retryAfterMs())
   lifeline.fail(
     new RateLimitedError(
-      'Too many events are waiting for this subscription. Subscribe again after the last cursor.',
+      'Too many events are waiting for this subscription. Subscribe again, with the last cursor as `after`.',
       retryAfterMs,
     ),
   )

@@ -9,7 +9,7 @@ import { readApprovedCall, type Settlement, settleApprovedCall } from '../stores
 import { type ApprovedCallParts, createApprovedCallExecutor } from './approved-call-executor.ts'
 
 const AGAIN_MS = 500
-const DIED_TOO_OFTEN = `The worker died ${MOST_EXECUTIONS} times while it executed this call; whether the call took effect is unknown.`
+const DIED_TOO_OFTEN = `The worker died ${MOST_EXECUTIONS} times while it executed this call, and it is unknown whether the call took effect.`
 const GIVEN_UP: Settlement = {
   status: 'FAILED',
   output: { error: { code: 'WORKER_LOST', message: DIED_TOO_OFTEN } },

@@ -125,7 +125,7 @@ async function* question(
 }
 
 function notOffered(foreign: ForeignModel): string {
-  if (foreign.type === 'a2a') return 'The agent has another model now.'
+  if (foreign.type === 'a2a') return 'The agent now has a different model. Retry the run.'
   const { serverName, toolName } = foreign
   return `The MCP server "${serverName}" does not offer the tool "${toolName}" now: it cannot be reached, does not have the tool, or the tool has changed and an admin must confirm it (confirmMcpTools).`
 }

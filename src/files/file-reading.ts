@@ -99,7 +99,7 @@ export const THUMBNAIL_TYPE = 'image/webp'
 const MOST_PICTURE_BYTES = 16 * 1024 * 1024
 const NO_SUCH_FILE = 'There is no such file.'
 const NO_PORTRAIT =
-  'This file cannot be converted to a picture. Upload a PNG, JPEG, GIF, WebP or AVIF image; if it is one, try again.'
+  'This file cannot be converted to a picture. Upload a PNG, JPEG, GIF, WebP or AVIF image. If the file already has one of these formats, try again.'
 
 export function createFileReading(
   { db, files, clock, secretBox }: Platform,

@@ -506,7 +506,7 @@ function requireClaimable(call: ToolCall): void {
   throw new ConflictError(waitsFor(call) === 'MESSAGE' ? AWAITS_MESSAGE : NOTHING_TO_ANSWER)
 }
 
-const NOTHING_TO_ANSWER = 'This call no longer waits for an answer.'
+const NOTHING_TO_ANSWER = 'This call is no longer waiting for an answer.'
 
 /**
  * Claims a call for a human who may answer it. Replaces an earlier claim if its human may no longer answer the call.

@@ -175,8 +175,7 @@ async function refuseHandoff(
   return (await triggerOf(prisma, run)) === null ? NO_TRIGGER : null
 }
 
-const NO_ROOM_FOR_REPLIES =
-  'Of the runs that this task may start, too few are left to call back every agent that would wait.'
+const NO_ROOM_FOR_REPLIES = 'This task may start too few further runs to call back every agent that would wait.'
 const NO_ACTIVE_SPACE = {
   code: 'NO_ACTIVE_SPACE',
   message: 'You have not entered a space yet: call enter_space first, with the id of one of YOUR SPACES.',

@@ -99,8 +99,8 @@ export function createTextEmbedding({ db, logger }: Pick<Platform, 'db' | 'logge
       logger.warn(
         { model: embedder.model, other: name },
         name === null
-          ? 'a worker without PARLEY_EMBEDDINGS has started; this process continues to embed texts. Set PARLEY_EMBEDDINGS to the same value in all processes'
-          : 'this process does not embed texts: a worker with another PARLEY_EMBEDDINGS has started. Set it to the same value in all processes, and restart them',
+          ? 'a worker without PARLEY_EMBEDDINGS has started, and this process continues to embed texts; set PARLEY_EMBEDDINGS to the same value in all processes'
+          : 'this process does not embed texts, because a worker with a different PARLEY_EMBEDDINGS has started; set PARLEY_EMBEDDINGS to the same value in all processes, and restart them',
       )
     warned.add(name)
     if (name !== null) return false

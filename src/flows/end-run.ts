@@ -188,7 +188,7 @@ async function readEndFacts(tx: Tx, run: Run, { status }: RunEnding): Promise<Re
       ${isCycle ? Prisma.sql`true` : hasCalledSql(run.id, ACTS_OUTSIDE)} AS "hasActed",
       ${isCycle ? hasDoneNothingSql(run.id) : Prisma.sql`false`} AS "hasDoneNothing",
       ${isCycle ? claimedEventsSql(run.id, run.forgets) : Prisma.sql`'[]'::jsonb`} AS events`
-  if (row === undefined) throw new Error(`There are no facts of run ${run.id}.`)
+  if (row === undefined) throw new Error(`The outcome of run ${run.id} could not be read.`)
   const mention = row.mention === null ? null : mentionIn(row.mention)
   return { ...row, failure, mention, hasActed: row.hasActed || row.hasPosted || mention !== null }
 }

@@ -83,7 +83,7 @@ export function createModelProviders(
     if (name === 'demo') throw new ConflictError('The provider "demo" is built in and cannot be changed.')
     if ((await known(name))?.fromEnvironment === true)
       throw new ConflictError(
-        `The environment of the server sets the provider "${name}": change it there, or use another name.`,
+        `Environment variables of the server configure the provider "${name}": change them, or use another name.`,
       )
   }
 
@@ -103,7 +103,10 @@ export function createModelProviders(
       await db.transaction(async (tx) => {
         const before = await lockProvider(tx, name)
         if (before === null && (await countProviders(tx)) >= MOST_PROVIDERS)
-          throw new BadInputError(`At most ${MOST_PROVIDERS} providers: delete one first.`, 'input.name')
+          throw new BadInputError(
+            `A server can have at most ${MOST_PROVIDERS} model providers: delete one first.`,
+            'input.name',
+          )
         const changed = changedProvider(given, before)
         const { apiKey } = changed
         const keySealed = typeof apiKey === 'string' ? secretBox.seal(apiKey, keyContext(changed)) : null

@@ -55,6 +55,7 @@ export function createWakePreview(
 async function threadOf(db: Platform['db'], spaceId: string, replyToId: string): Promise<string | null> {
   const found = await findReplied(db, { spaceId, replyToId })
   if (found.type === 'unknown') throw new NotFoundError(NO_SUCH_MESSAGE)
-  if (found.type === 'deleted') throw new BadInputError('The message was deleted: reply to another one.', 'replyToId')
+  if (found.type === 'deleted')
+    throw new BadInputError('The message was deleted: reply to another message.', 'replyToId')
   return found.place.threadRootId
 }

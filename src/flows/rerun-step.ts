@@ -92,7 +92,9 @@ export function createRerunning(
       if (step < 0 || step >= run.stepCount)
         throw new BadInputError(`The run has ${run.stepCount} steps, counted from 0.`, 'input.step')
       if (run.triggerType === 'INBOX')
-        throw new ConflictError('A think cycle cannot be repeated: its consciousness is not part of the copy.')
+        throw new ConflictError(
+          "A think cycle cannot be repeated, because a copy of the space does not contain the agent's consciousness.",
+        )
       if (instructions !== null) checkText(instructions, LONGEST_INSTRUCTIONS, 'input.instructions')
       await checkModel(model)
       const { again, space, memberIds } = await db.transaction((tx) =>

@@ -51,6 +51,8 @@ export interface ResumableUploads {
   sweep(): Promise<void>
 }
 
+const WRONG_OFFSET =
+  'The Upload-Offset differs from that of the upload: request the current offset with HEAD, and continue there.'
 const UPLOAD_LIFETIME_MS = 24 * 3_600_000
 const MOST_OPEN = 50
 const MOST_PARTS = 1000
@@ -120,7 +122,7 @@ export function createResumableUploads(
     { id, offset, body, signal }: { id: string; offset: number; body: Readable; signal: AbortSignal },
   ): Promise<number> {
     const upload = await get(viewer, id)
-    if (upload.received !== offset) throw new ConflictError('The upload is at another offset.')
+    if (upload.received !== offset) throw new ConflictError(WRONG_OFFSET)
     if (upload.parts.length >= MOST_PARTS)
       throw new LimitExceededError(`An upload can have at most ${MOST_PARTS} parts: start again with larger parts.`)
     const received = await receiveFile(files, body, {
@@ -139,7 +141,7 @@ export function createResumableUploads(
       if (await addPart(db.prisma, { id, offset, bytes: received.size })) return offset + received.size
       const now = await db.prisma.fileUpload.findUnique({ where: { id } })
       if (now === null || !keysOf(now).includes(key)) await files.delete(key)
-      throw new ConflictError('The upload is at another offset.')
+      throw new ConflictError(WRONG_OFFSET)
     } finally {
       await rm(received.path, { force: true })
     }
@@ -159,7 +161,9 @@ export function createResumableUploads(
       return db.transaction(async (tx) => {
         await lockUploads(tx, viewer.id)
         if ((await tx.fileUpload.count({ where })) >= MOST_OPEN)
-          throw new LimitExceededError(`At most ${MOST_OPEN} unfinished uploads at a time: finish or cancel one first.`)
+          throw new LimitExceededError(
+            `You can have at most ${MOST_OPEN} unfinished uploads: finish or cancel one first.`,
+          )
         return insertUpload(tx, {
           id,
           ownerId: viewer.id,

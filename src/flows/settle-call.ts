@@ -252,7 +252,7 @@ function whoAnswers({ execution }: ToolCall): string {
 
 /** Returns the result that the model receives for a call that timed out. */
 function timedOutResult(toolName: string): Json {
-  const message = `Nobody answered ${toolName} in time. Go on without its result, or ask again.`
+  const message = `Nobody answered ${toolName} in time. Continue without its result, or call the tool again.`
   return { error: { code: 'TIMED_OUT', message } }
 }
 

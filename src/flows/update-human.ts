@@ -79,7 +79,9 @@ export function createHumanUpdates(
     // Signing in by email with the new address gives the role ADMIN. An access token does not have this role, so it
     // must not change the address.
     if (role === 'ADMIN')
-      throw new ForbiddenError('An access token cannot change the address of an admin: sign in, or ask another admin.')
+      throw new ForbiddenError(
+        'An access token cannot change the email address of an admin: sign in, or ask another admin.',
+      )
     await mailLinks.requestConfirmation(tx, humanId, email)
   }
 
@@ -133,7 +135,7 @@ function checkRights(viewer: Viewer, { id, email, externalId, role, budget }: Up
   const isOfAdmins = email === null || [externalId, role, budget].some((one) => one !== undefined)
   if (!isAdmin(viewer) && (viewer.id !== id || isOfAdmins))
     throw new ForbiddenError(
-      'You may change only your own name, picture, address, time zone and sharing of presence; an admin may change every human.',
+      'You may change only your own name, picture, email address, time zone and presence setting. An admin may change any human.',
     )
 }
 

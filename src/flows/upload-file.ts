@@ -79,7 +79,7 @@ export function createUploads(platform: Platform, { sharedStorage }: { sharedSto
   const places = createFairPlaces({
     most: MOST_AT_ONCE,
     mostOfOne: MOST_OF_VIEWER_AT_ONCE,
-    refusal: 'Too many uploads at a time. Wait until others have finished.',
+    refusal: 'Too many uploads are in progress. Wait until some have finished.',
   })
 
   const today = () => new Date(clock.now()).toISOString().slice(0, 10)

@@ -32,7 +32,7 @@ const ServiceGrantInput = builder.inputType('ServiceGrantInput', {
     name: t.string({ required: true, description: 'The service name shown on its triggers.' }),
     agentIds: t.idList({
       description:
-        'The agents that the token may trigger, and whose EXTERNAL calls it may answer. All agents if absent.',
+        'The agents that the token may trigger, and whose EXTERNAL calls it may answer. If absent: all agents.',
     }),
   }),
 })

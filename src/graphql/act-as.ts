@@ -9,7 +9,7 @@ builder.objectField(Session, 'actingAdmin', (t) =>
     type: Human,
     nullable: true,
     description:
-      'The admin who acts as this human in this session. Null if nobody does, and for the operator, whom `device` names.',
+      'The admin who acts as this human in this session. Null if nobody does, or if the operator does; `device` then says so.',
     resolve: ({ actingAdminId }, _, { loaders }) => loadOptional(loaders.entities, actingAdminId),
   }),
 )
@@ -18,7 +18,7 @@ builder.objectField(Message, 'actingAdmin', (t) =>
   t.field({
     type: Human,
     nullable: true,
-    description: 'Set if an admin posted this while acting as its sender.',
+    description: 'The admin who posted this message while acting as its sender. Null for all other messages.',
     resolve: ({ actingAdminId }, _, { loaders }) => loadOptional(loaders.entities, actingAdminId),
   }),
 )
@@ -29,7 +29,7 @@ const ActAsInput = builder.inputType('ActAsInput', {
 
 const ActAsPayload = builder.objectRef<{ secret: string; expiresAt: Date }>('ActAsPayload').implement({
   description:
-    'A bearer token of this human for 30 minutes. Its messages carry `actingAdmin`. The token may not decide on calls or grants, create tokens, change settings, or act as an admin.',
+    'A bearer token with which an admin acts as this human, valid for 30 minutes. Messages sent with the token have `actingAdmin` set. The token may not decide on calls or grants, create tokens, change settings, or act as an admin.',
   fields: (t) => ({ secret: t.exposeString('secret'), expiresAt: t.expose('expiresAt', { type: 'DateTime' }) }),
 })
 
@@ -37,7 +37,7 @@ builder.mutationField('actAs', (t) =>
   t.field({
     type: ActAsPayload,
     description:
-      "Admins only. The human sees the new session among their sessions and can end it there. The session also ends with the admin's role, and with the session or token that requested it.",
+      'Admins only. Creates a session in which the admin acts as a human. The human sees it among their sessions and can end it. The session also ends when the admin loses the role, or when the session or token that requested it ends.',
     errors: { types: [ForbiddenError, NotFoundError] },
     args: { input: t.arg({ type: ActAsInput, required: true }) },
     resolve(_, { input }, context) {

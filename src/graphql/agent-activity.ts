@@ -12,7 +12,8 @@ const TOLD: ReadonlySet<string> = new Set([
 ])
 
 const AgentActivity = builder.objectRef<AgentActivityEvent>('AgentActivity').implement({
-  description: 'The complete current activity of one agent; replaces the previous event about the same agent.',
+  description:
+    'The complete current activity of one agent. Each event replaces the previous event about the same agent.',
   fields: (t) => ({
     at: t.expose('at', { type: 'DateTime' }),
     spaceId: t.exposeID('spaceId'),
@@ -40,7 +41,7 @@ builder.subscriptionField('agentActivity', (t) =>
   t.field({
     type: AgentActivity,
     description:
-      'First, one event for every agent in the space, active or not; then one event whenever the status of a run changes.',
+      'First delivers one event for every agent in the space, whether active or not, and then one event whenever the status of a run changes.',
     args: { spaceId: t.arg.id({ required: true }) },
     subscribe: (_, { spaceId }, { streams, ...watcher }, info) => {
       const asksMore = [...askedOf(info, 'runs')].some((name) => !TOLD.has(name))

@@ -44,15 +44,16 @@ const CycleSettings = builder.objectRef<NonNullable<shapes.Agent['cycle']>>('Cyc
     maxConsciousnessTokens: t.exposeInt('maxConsciousnessTokens'),
     minRecentCycles: t.exposeInt('minRecentCycles'),
     inboxPreview: t.exposeBoolean('inboxPreview', {
-      description: 'Before each step except the first, show the model a preview of its inbox.',
+      description: 'If true, the model sees a preview of its inbox before each step except the first.',
     }),
     urgentInjection: t.exposeBoolean('urgentInjection', {
       description:
-        'Before each step except the first, show the model the full urgent events and remove them from the inbox.',
+        'If true, the model sees the full urgent events before each step except the first, and the events are removed from the inbox.',
     }),
     urgentFrom: t.exposeIDList('urgentFrom', { description: 'Humans and spaces whose messages are urgent.' }),
     stopWhenAllAnswered: t.exposeBoolean('stopWhenAllAnswered', {
-      description: 'End the cycle when the agent has sent as many messages as its inbox contained space messages.',
+      description:
+        'If true, the cycle ends once the agent has sent as many messages as there were space messages in its inbox.',
     }),
   }),
 })
@@ -60,7 +61,7 @@ const CycleSettings = builder.objectRef<NonNullable<shapes.Agent['cycle']>>('Cyc
 type RemoteAgentShape = NonNullable<shapes.Agent['remote']>
 
 const RemoteAgentCard = builder.objectRef<NonNullable<RemoteAgentShape['card']>>('RemoteAgentCard').implement({
-  description: 'An A2A agent card, as last read. The texts of the card were written on the other server.',
+  description: 'The A2A agent card that was last read. Its texts were written on the other server.',
   fields: (t) => ({
     fingerprint: t.exposeString('fingerprint', { description: 'A digest of the whole card, for `confirmAgentCard`.' }),
     name: t.exposeString('name'),
@@ -78,7 +79,11 @@ const RemoteAgent = builder.objectRef<RemoteAgentShape>('RemoteAgent').implement
     headerNames: t.exposeStringList('headerNames'),
     approval: t.expose('approval', { type: ApprovalPolicy, nullable: true }),
     mayReceiveConfidential: t.exposeBoolean('mayReceiveConfidential'),
-    card: t.expose('card', { type: RemoteAgentCard, nullable: true, description: 'Null until a run has read it.' }),
+    card: t.expose('card', {
+      type: RemoteAgentCard,
+      nullable: true,
+      description: 'Null until a run has read the card.',
+    }),
     confirmed: t.exposeBoolean('confirmed', {
       description:
         'False if the card has changed since it was trusted: nothing is sent to the agent until `confirmAgentCard`.',
@@ -98,7 +103,7 @@ AgentInternals.implement({
       type: 'JSON',
       nullable: true,
       description:
-        'Only the settings that are set: temperature (0–2), topP (0–1), reasoningEffort (none, minimal, low, medium, high, xhigh, max), maxOutputTokens, serviceTier (auto, default, flex, priority, standard, standard_only; not sent to providers that do not support the value).',
+        'The settings that this agent overrides: temperature (0–2), topP (0–1), reasoningEffort (none, minimal, low, medium, high, xhigh, max), maxOutputTokens, serviceTier (auto, default, flex, priority, standard, standard_only; not sent to providers that do not support the value).',
       resolve: async (parent, _, context) => (await agentOf(parent, context)).modelSettings,
     }),
     maxToolCalls: t.int({
@@ -129,7 +134,8 @@ AgentInternals.implement({
     }),
     phases: t.field({
       type: [ToolPhase],
-      description: 'Which tools the model may or must use at which step. Empty: all tools at every step.',
+      description:
+        'Limits the tools that the model can use at each step, or requires it to use one. If empty, all tools are available at every step.',
       resolve: async (parent, _, context) => (await agentOf(parent, context)).phases,
     }),
     cycle: t.field({
@@ -186,12 +192,12 @@ Tool.implement({
     method: t.exposeString('method', {
       nullable: true,
       description:
-        'The HTTP method. Inputs that the URL names are part of the URL; the others are the JSON body, or the query of a GET or DELETE. Null means a POST of the whole input as JSON.',
+        'The HTTP method. Inputs that have a placeholder in the URL become part of the URL; the others are sent as the JSON body, or as the query of a GET or DELETE. Null means a POST of the whole input as JSON.',
     }),
     approval: t.expose('approval', { type: ApprovalPolicy, nullable: true }),
     resultSchema: t.field({ type: 'JSON', nullable: true, resolve: (tool) => tool.resultSchema }),
     alwaysAsk: t.exposeBoolean('alwaysAsk', {
-      description: 'Whether no standing grant may cover calls to this tool.',
+      description: 'True if a standing grant can never cover calls to this tool.',
     }),
     headerNames: t.exposeStringList('headerNames'),
   }),
@@ -204,7 +210,7 @@ McpTool.implement({
     inputSchema: t.expose('inputSchema', { type: 'JSON' }),
     confirmed: t.exposeBoolean('confirmed', {
       description:
-        'A tool that appears later on a server, or whose definition changed, is not offered to the model until `confirmMcpTools`.',
+        'Whether the tool may be offered to the model. False for a tool that the server added later or whose definition has changed, until an admin calls `confirmMcpTools`.',
     }),
   }),
 })
@@ -212,7 +218,10 @@ McpTool.implement({
 const McpProblem = builder.objectRef<shapes.McpServer['problems'][number]>('McpProblem').implement({
   description: 'Why an MCP server, or one of its tools, is not offered to the model.',
   fields: (t) => ({
-    toolName: t.exposeString('toolName', { nullable: true, description: 'Null if the server itself is left out.' }),
+    toolName: t.exposeString('toolName', {
+      nullable: true,
+      description: 'Null if the problem concerns the whole server.',
+    }),
     reason: t.exposeString('reason'),
   }),
 })
@@ -230,7 +239,7 @@ McpServer.implement({
     tools: t.expose('tools', { type: [McpTool] }),
     problems: t.expose('problems', {
       type: [McpProblem],
-      description: 'The tools that could not be used when a run last contacted the server, with reasons.',
+      description: 'Why the server or some of its tools could not be used when a run last contacted it.',
     }),
     approval: t.expose('approval', { type: ApprovalPolicy, nullable: true }),
     approvalTools: t.exposeStringList('approvalTools', { nullable: true }),
@@ -239,13 +248,13 @@ McpServer.implement({
       description: 'Whether an OAuth authorization of the server itself was started or completed.',
     }),
     alwaysAskTools: t.exposeStringList('alwaysAskTools', {
-      description: 'Tools whose calls no standing grant may cover.',
+      description: 'Tools whose calls a standing grant can never cover.',
     }),
   }),
 })
 
 Memory.implement({
-  description: 'A key and a value that an agent has stored for itself.',
+  description: 'A key and a value that an agent has stored for later runs.',
   fields: (t) => ({
     key: t.exposeString('key'),
     value: t.exposeString('value'),
@@ -276,7 +285,7 @@ Consciousness.implement({
     cycles: t.connection(
       {
         type: Cycle,
-        description: 'Oldest first.',
+        description: 'The think cycles, oldest first.',
         complexity: sizeOfPage(),
         async resolve({ agentId }, page, { loaders }) {
           const request = idPageRequest('cyc', page, agentId)
@@ -290,7 +299,7 @@ Consciousness.implement({
 })
 
 Cycle.implement({
-  description: 'A completed think cycle as the agent recalls it.',
+  description: 'A completed think cycle, in the form in which later cycles recall it.',
   interfaces: [Node],
   fields: (t) => ({
     id: t.exposeID('id', { description: '`cyc_…`' }),

@@ -17,7 +17,8 @@ const DeleteMemoriesInput = builder.inputType('DeleteMemoriesInput', {
 })
 
 const GoalInput = builder.inputType('GoalInput', {
-  description: 'Without `id`: a new goal, which needs a description. With `id`: the fields to change.',
+  description:
+    'Without `id`, the input creates a goal, and `description` is required. With `id`, it changes the given fields of that goal.',
   fields: (t) => ({ id: t.id(), description: t.string(), status: t.field({ type: GoalStatusType }) }),
 })
 
@@ -38,7 +39,8 @@ const ConfirmAgentCardInput = builder.inputType('ConfirmAgentCardInput', {
     agentId: t.id({ required: true }),
     fingerprint: t.string({
       required: true,
-      description: 'The `fingerprint` of the card to confirm. ConflictError if another card has been read since.',
+      description:
+        'The `fingerprint` of the card to confirm. ConflictError if the server has read a different card since then.',
     }),
   }),
 })
@@ -50,7 +52,7 @@ builder.mutationFields((t) => ({
   setMemories: t.field({
     type: changedAgentPayload('SetMemoriesPayload'),
     description:
-      'For admins. Writes the given memories of an agent. Other memories are untouched, including those that the agent writes at the same time.',
+      'Admins only. Writes the given memories of an agent. Other memories do not change, including those that the agent writes at the same time.',
     errors: SETTING,
     args: { input: t.arg({ type: SetMemoriesInput, required: true }) },
     async resolve(_, { input }, context) {
@@ -61,7 +63,7 @@ builder.mutationFields((t) => ({
   }),
   deleteMemories: t.field({
     type: changedAgentPayload('DeleteMemoriesPayload'),
-    description: 'For admins. Deletes memories of an agent by key.',
+    description: 'Admins only. Deletes memories of an agent by key.',
     errors: DELETING,
     args: { input: t.arg({ type: DeleteMemoriesInput, required: true }) },
     async resolve(_, { input }, context) {
@@ -75,7 +77,7 @@ builder.mutationFields((t) => ({
 builder.mutationFields((t) => ({
   setGoals: t.field({
     type: changedAgentPayload('SetGoalsPayload'),
-    description: 'For admins. Adds goals to an agent, or changes the given fields of existing goals.',
+    description: 'Admins only. Adds goals to an agent, or changes the given fields of existing goals.',
     errors: SETTING,
     args: { input: t.arg({ type: SetGoalsInput, required: true }) },
     async resolve(_, { input }, context) {
@@ -86,7 +88,7 @@ builder.mutationFields((t) => ({
   }),
   deleteGoals: t.field({
     type: changedAgentPayload('DeleteGoalsPayload'),
-    description: "For admins. Deletes some of an agent's goals.",
+    description: "Admins only. Deletes some of an agent's goals.",
     errors: DELETING,
     args: { input: t.arg({ type: DeleteGoalsInput, required: true }) },
     async resolve(_, { input }, context) {
@@ -98,7 +100,7 @@ builder.mutationFields((t) => ({
   confirmMcpTools: t.field({
     type: changedAgentPayload('ConfirmMcpToolsPayload'),
     description:
-      "For admins. Accepts the current definitions of the tools of an agent's MCP server. Until then, tools whose definition changed since their first use are refused.",
+      "Admins only. Accepts the current tool definitions of an agent's MCP server. If a definition has changed since it was last accepted, the tool is not offered to the model until an admin accepts the change.",
     errors: DELETING,
     args: { input: t.arg({ type: ConfirmMcpToolsInput, required: true }) },
     async resolve(_, { input }, context) {
@@ -110,7 +112,7 @@ builder.mutationFields((t) => ({
   confirmAgentCard: t.field({
     type: changedAgentPayload('ConfirmAgentCardPayload'),
     description:
-      'For admins. Trusts the agent card with this fingerprint, of an agent on another server. Until then, nothing is sent to an agent whose card has changed since it was trusted.',
+      'Admins only. Trusts the agent card with this fingerprint, which describes an agent on another server. If a card has changed since it was trusted, nothing is sent to its agent until an admin trusts the new card.',
     errors: { types: [ForbiddenError, NotFoundError, ConflictError] },
     args: { input: t.arg({ type: ConfirmAgentCardInput, required: true }) },
     async resolve(_, { input }, context) {

@@ -22,7 +22,7 @@ export const ToolInput = builder.inputType('ToolInput', {
     inputSchema: t.field({ type: 'JSON', required: true }),
     execution: t.field({ type: ToolExecutionType, required: true }),
     visible: t.boolean({
-      description: 'If absent: true for SPACE (which refuses false), false for the others.',
+      description: 'Default true for SPACE tools, which must be visible, and false for others.',
     }),
     timeoutMs: t.int({
       description: 'If absent: 30000 for HTTP, `PARLEY_TOOL_WAIT_SECONDS` for SPACE and EXTERNAL.',
@@ -30,7 +30,7 @@ export const ToolInput = builder.inputType('ToolInput', {
     url: t.string(),
     method: t.string({
       description:
-        'GET, POST, PUT, PATCH or DELETE. Inputs that the URL names (`{id}` in the path, `{?limit,tags*}` in the query) are then part of the URL; the others are the JSON body, or the query of a GET or DELETE. If absent: a POST of the whole input as JSON to the unchanged URL.',
+        'GET, POST, PUT, PATCH or DELETE. Inputs that have a placeholder in the URL (`{id}` in the path, `{?limit,tags*}` in the query) become part of the URL; the others are sent as the JSON body, or as the query of a GET or DELETE. If absent: a POST of the whole input as JSON to the unchanged URL.',
     }),
     approval: t.field({ type: ApprovalPolicyInput }),
     resultSchema: t.field({
@@ -41,11 +41,10 @@ export const ToolInput = builder.inputType('ToolInput', {
     mayReceiveConfidential: t.boolean({
       required: true,
       defaultValue: false,
-      description:
-        'Whether calls may contain content of confidential spaces, although this content then leaves the server.',
+      description: 'Whether calls may contain content of confidential spaces, which then leaves the server.',
     }),
     alwaysAsk: t.boolean({
-      description: 'If true, no standing grant may cover calls to this tool. Default false.',
+      description: 'If true, a standing grant can never cover calls to this tool. Default false.',
     }),
     headers: t.field({
       type: 'JSON',
@@ -94,14 +93,14 @@ export const McpServerInput = builder.inputType('McpServerInput', {
     approval: t.field({
       type: ApprovalPolicyInput,
       description:
-        'Applies to every tool of this server, or only to `approvalTools`: names as the server lists them. `approvalTools` without `approval` is a BadInputError.',
+        'Applies to every tool of this server or, if `approvalTools` is set, only to those tools, under the names that the server lists. `approvalTools` without `approval` causes a BadInputError.',
     }),
     approvalTools: t.stringList(),
     mayReceiveConfidential: t.boolean({
       required: true,
       defaultValue: false,
       description:
-        'Whether calls may contain content of confidential spaces, although this content then leaves the server: calls to all tools, or only to `confidentialTools`.',
+        'Whether calls may contain content of confidential spaces, which then leaves the server. If `confidentialTools` is set, this applies only to calls to those tools.',
     }),
     confidentialTools: t.stringList(),
     oauth: t.field({
@@ -109,7 +108,7 @@ export const McpServerInput = builder.inputType('McpServerInput', {
       description: 'Default NONE. In an update, a server that keeps its name and URL keeps its authorization.',
     }),
     alwaysAskTools: t.stringList({
-      description: 'Tools whose calls no standing grant may cover, by the names that the server lists.',
+      description: 'Tools whose calls a standing grant can never cover. The names are those that the server lists.',
     }),
   }),
 })
@@ -129,7 +128,7 @@ const RemoteAgentInput = builder.inputType('RemoteAgentInput', {
     }),
     mayReceiveConfidential: t.boolean({
       description:
-        'Whether messages from confidential spaces are sent to the agent, although their content then leaves the server. False unless it is set. In an update: if absent, the agent keeps its value, unless the model names another origin.',
+        'Whether messages from confidential spaces may be sent to the agent; their content then leaves the server. Default false. In an update: if absent, the agent keeps its value, unless the URL in the new model has a different origin.',
     }),
   }),
 })
@@ -149,7 +148,7 @@ const modelSettings = (t: InputFields) =>
   })
 
 const notifyUrl =
-  'Receives a signed POST (Standard Webhooks) when a call waits, is claimed, escalated or decided: `{ type: "tool_call.waiting" | …claimed | …escalated | …decided, timestamp, data: { toolCallId, toolName, agentId, runId, spaceId, state, expiresAt } }`. Never contains inputs or reasons.'
+  'Receives a signed POST (Standard Webhooks) when a tool call starts to wait, is claimed, is escalated or is decided: `{ type: "tool_call.waiting" | …claimed | …escalated | …decided, timestamp, data: { toolCallId, toolName, agentId, runId, spaceId, state, expiresAt } }`. Never contains inputs or reasons.'
 
 const CreateAgentInput = builder.inputType('CreateAgentInput', {
   description:
@@ -176,7 +175,7 @@ const CreateAgentInput = builder.inputType('CreateAgentInput', {
     addableBy: t.field({ type: AddableByType }),
     plainText: t.field({
       type: PlainTextType,
-      description: 'Default: SPOKEN_IF_SILENT for models of local providers, else INTERNAL.',
+      description: 'Default: SPOKEN_IF_SILENT for models of local providers, INTERNAL for others.',
     }),
     remote: t.field({ type: RemoteAgentInput }),
   }),
@@ -184,7 +183,7 @@ const CreateAgentInput = builder.inputType('CreateAgentInput', {
 
 const UpdateAgentInput = builder.inputType('UpdateAgentInput', {
   description:
-    'An absent field stays unchanged. Null clears a nullable field and causes a BadInputError for others. Lists are replaced as a whole; `cycle` is merged field by field.',
+    'An absent field stays unchanged. Null clears a field that can be null, and causes a BadInputError for any other field. A list replaces the whole stored list; `cycle` is merged field by field.',
   fields: (t) => ({
     id: t.id({ required: true }),
     name: t.string(),
@@ -212,7 +211,7 @@ const UpdateAgentInput = builder.inputType('UpdateAgentInput', {
         'If true, the changes are added to the draft, and runs continue with the published version. `paused` and `notifyUrl` cannot be part of a draft. Default false.',
     }),
     versionNote: t.string({
-      description: 'The reason for the change, for the list of versions. At most 1000 characters.',
+      description: 'The reason for the change, shown in the list of versions. At most 1000 characters.',
     }),
   }),
 })
@@ -235,7 +234,7 @@ builder.mutationFields((t) => ({
   deleteAgent: t.field({
     type: DeleteAgentPayload,
     description:
-      "For admins. The agent's runs end as CANCELED (GONE); its memory, tools, webhooks and plans are deleted. Id, kind, name and `deletedAt` remain for everyone who sees what the agent did.",
+      "Admins only. The agent's runs end as CANCELED (GONE); its memory, tools, webhooks and plans are deleted. Viewers who can see the agent's messages or runs still see its id, kind, name and `deletedAt`.",
     errors: { types: [ForbiddenError, NotFoundError] },
     args: { input: t.arg({ type: DeleteAgentInput, required: true }) },
     resolve(_, { input }, context) {

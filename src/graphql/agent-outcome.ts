@@ -19,7 +19,7 @@ const AgentOutcomeKind = builder.enumType('AgentOutcomeKind', {
       description: 'A run of this agent was waiting for this message in a tool call, so no second run was started.',
     },
     PAUSED: { description: 'The agent is paused, and a stateless agent has no inbox.' },
-    OVER_BUDGET: { description: 'A budget of the agent, the space or the root is exhausted.' },
+    OVER_BUDGET: { description: 'A budget of the agent, the space, the root or the human at the root is exhausted.' },
     FAILED: {
       description:
         'The run or think cycle failed and is not retried automatically; `error` says why. `retryRun` changes the outcome back to RUN.',
@@ -32,7 +32,7 @@ const AgentOutcomeKind = builder.enumType('AgentOutcomeKind', {
 })
 
 AgentOutcome.implement({
-  description: 'What a message did for one agent.',
+  description: 'The outcome of a message for one agent.',
   fields: (t) => ({
     agent: t.field({
       type: Agent,
@@ -42,7 +42,7 @@ AgentOutcome.implement({
     reason: t.string({
       nullable: true,
       description:
-        'The reason for the outcome. For SKIPPED: the reason that the agent gave, for viewers who may read its sources; for admins, if the agent gave none, the first line of its closing text. For other kinds: null unless the viewer is an admin.',
+        'The reason for the outcome. For SKIPPED, this is the reason that the agent gave; it is null for viewers who may not read all confidential spaces that the reason comes from. If the agent gave no reason, admins see the first line of its closing text. For other kinds, only admins see the reason.',
       resolve: ({ kind, reason, closing, label, isLabelKnown }, _, { viewer, loaders }) => {
         if (isAdmin(viewer)) return reason ?? closing
         if (kind !== 'SKIPPED' || reason === null || !isLabelKnown) return null
@@ -52,7 +52,7 @@ AgentOutcome.implement({
     error: t.string({
       nullable: true,
       description:
-        "First line of the error if the kind is FAILED. If the model's provider failed, admins see the provider's message, and others see what they can do.",
+        "First line of the error if the kind is FAILED. If the model's provider failed, admins see the provider's message, and others see advice on what to do.",
       async resolve({ error, runId }, _, { viewer, loaders }) {
         if (error === null || !isAdmin(viewer) || runId === null) return error
         const run = await loaders.runs.load(runId)
@@ -86,7 +86,8 @@ async function areVisible(loaders: Loaders, spaceIds: readonly string[]): Promis
 builder.objectField(Message, 'outcomes', (t) =>
   t.field({
     type: [AgentOutcome],
-    description: 'What the message did for each agent that is a member: whether the agent woke, and why or why not.',
+    description:
+      'The outcome of the message for each agent that is a member: whether the message woke the agent, and why.',
     complexity: { field: 1, multiplier: 3 },
     resolve: ({ id }, _, { loaders }) => loaders.outcomes.load(id),
   }),

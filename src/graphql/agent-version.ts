@@ -14,7 +14,7 @@ AgentVersion.implement({
   interfaces: [Node],
   fields: (t) => ({
     number: t.exposeInt('number', {
-      description: 'From 1. A draft has the number that it will get when it is published.',
+      description: 'Starts at 1. A draft has the number that it will get when it is published.',
     }),
     createdAt: t.expose('createdAt', { type: 'DateTime' }),
     author: t.field({
@@ -27,7 +27,7 @@ AgentVersion.implement({
     definition: t.field({
       type: 'JSON',
       description:
-        'The whole definition: instructions, model, tools, phases, settings, and the fingerprints of confirmed MCP tools. Headers appear with their names, without their values.',
+        'The whole definition: instructions, model, tools, phases, settings, and the fingerprints of confirmed MCP tools. Headers are listed by name, without their values.',
       complexity: LARGE,
       resolve: (version, _, { domain }) => domain.agentVersions.definition(version),
     }),
@@ -65,7 +65,7 @@ builder.objectFields(AgentInternals, (t) => ({
 builder.objectField(Run, 'agentVersion', (t) =>
   t.int({
     description:
-      "The version of the agent that the run uses, which stays the same until the run ends; before it begins, the agent's current version. 0 if the run is older than the first version.",
+      "The version of the agent that the run uses until it ends. Before the run begins, this is the agent's current version. 0 if the run is older than the first version.",
     async resolve({ agentId, agentVersion, startedAt }, _, { loaders }) {
       if (startedAt !== null) return agentVersion
       return (await loaders.agents.load(agentId))?.version ?? agentVersion
@@ -89,14 +89,14 @@ const NOTE = 'At most 1000 characters.'
 const PublishAgentDraftInput = builder.inputType('PublishAgentDraftInput', {
   fields: (t) => ({
     agentId: t.id({ required: true }),
-    note: t.string({ description: `${NOTE} If absent, the note of the draft.` }),
+    note: t.string({ description: `${NOTE} If absent, the note of the draft is used.` }),
   }),
 })
 
 const RestoreAgentVersionInput = builder.inputType('RestoreAgentVersionInput', {
   fields: (t) => ({
     versionId: t.id({ required: true }),
-    note: t.string({ description: `${NOTE} If absent: "Version N again".` }),
+    note: t.string({ description: `${NOTE} Default: "Version N again".` }),
   }),
 })
 
@@ -104,7 +104,7 @@ builder.mutationFields((t) => ({
   publishAgentDraft: t.field({
     type: payload('PublishAgentDraftPayload'),
     description:
-      'For admins. Makes the draft the next version. ConflictError: there is no draft, another version was published after it was saved, or something that the draft refers to no longer exists.',
+      'Admins only. Makes the draft the next version. ConflictError: there is no draft, another version was published after it was saved, or something that the draft refers to no longer exists.',
     errors: { types: [BadInputError, ConflictError, ForbiddenError, NotFoundError] },
     args: { input: t.arg({ type: PublishAgentDraftInput, required: true }) },
     async resolve(_, { input }, context) {
@@ -118,7 +118,7 @@ builder.mutationFields((t) => ({
   restoreAgentVersion: t.field({
     type: payload('RestoreAgentVersionPayload'),
     description:
-      'For admins. Restores the agent to an earlier version, as a new version. Tools keep their current headers. ConflictError: headers, a model or people that the version needs no longer exist.',
+      'Admins only. Makes an earlier version of the agent the current one, under a new version number. Tools keep their current headers. ConflictError: headers, a model or people that the version needs no longer exist.',
     errors: { types: [BadInputError, ConflictError, ForbiddenError, NotFoundError] },
     args: { input: t.arg({ type: RestoreAgentVersionInput, required: true }) },
     async resolve(_, { input }, context) {

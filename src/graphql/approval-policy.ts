@@ -7,14 +7,16 @@ import type * as shapes from './shapes.ts'
 
 export const ApprovalPolicyInput = builder.inputType('ApprovalPolicyInput', {
   description:
-    'Who must approve a call to the tool before it is executed, for every kind of execution. The policy at the time of the call applies.',
+    'Who must approve a call to the tool before the call is executed. A policy can be set for tools of every `ToolExecution`. A call is subject to the policy in force when the call was made.',
   fields: (t) => ({
     quorum: t.int({
       required: true,
       defaultValue: 1,
       description: 'How many humans must approve, 1 to 50. One denial is enough to deny.',
     }),
-    approverIds: t.idList({ description: 'If absent: every human member of the space in which the call is shown.' }),
+    approverIds: t.idList({
+      description: 'The humans who may decide. If absent: every human member of the space in which the call is shown.',
+    }),
     expiresInSeconds: t.int({
       description: 'At most 2,592,000. If absent: `PARLEY_APPROVAL_WAIT_SECONDS`. An expired call is not executed.',
     }),

@@ -49,7 +49,8 @@ const standingOf = (call: shapes.ToolCall, { loaders }: Context) => loaders.appr
 
 /** A call that needs approval. */
 export const Approval = builder.objectRef<shapes.ToolCall>('Approval').implement({
-  description: 'The approval that one tool call needs. Every subscription that shows the call delivers changes.',
+  description:
+    'The approval that one tool call needs. Subscriptions that deliver the call also deliver changes to its approval.',
   fields: (t) => ({
     state: t.field({ type: ApprovalState, resolve: ({ approvalState }) => approvalState! }),
     quorum: t.int({ resolve: (call) => (call.approval as { quorum: number }).quorum }),
@@ -96,7 +97,7 @@ const DecideToolCallInput = builder.inputType('DecideToolCallInput', {
     }),
     inputDigest: t.string({
       description:
-        '`Approval.inputDigest` of the input that the human approves. If absent, the approval is for the input that the model wrote; ConflictError if that input has been edited. Ignored for a denial.',
+        '`Approval.inputDigest` of the input that the human approves. If absent, the approval applies to the input that the model wrote, and a ConflictError is returned if that input has been edited. Ignored for a denial.',
     }),
   }),
 })
@@ -105,7 +106,7 @@ const DecideToolCallsInput = builder.inputType('DecideToolCallsInput', {
   fields: (t) => ({
     toolCallIds: t.idList({
       required: true,
-      description: '1 to 100. The mutation decides each call as `decideToolCall` does.',
+      description: '1 to 100 calls. The rules of `decideToolCall` apply to each call.',
     }),
     approve: t.boolean({ required: true }),
     reason: t.string(),
@@ -115,7 +116,11 @@ const DecideToolCallsInput = builder.inputType('DecideToolCallsInput', {
 const ClaimToolCallInput = builder.inputType('ClaimToolCallInput', {
   fields: (t) => ({
     toolCallId: t.id({ required: true }),
-    release: t.boolean({ required: true, defaultValue: false, description: "True releases the viewer's claim." }),
+    release: t.boolean({
+      required: true,
+      defaultValue: false,
+      description: "If true, releases the viewer's claim instead.",
+    }),
   }),
 })
 
@@ -133,7 +138,7 @@ const DecideToolCallPayload = payload('DecideToolCallPayload')
 
 const DecideToolCallResult = builder.errorUnion('DecideToolCallResult', {
   description:
-    'ConflictError: the call is decided, expired or canceled, its input has changed, or this human has already decided on this input. ForbiddenError: the viewer may not decide; admins never may. LimitExceededError: the call has reached 20 edits or 100 decisions; it can still be denied.',
+    'ConflictError: the call has been decided, has expired or was canceled, its input has changed, or this human has already decided on this input. ForbiddenError: the viewer may not decide; admins never may. LimitExceededError: the call has reached 20 edits or 100 decisions; it can still be denied.',
   types: [
     DecideToolCallPayload,
     BadInputError,
@@ -204,7 +209,7 @@ builder.mutationFields((t) => ({
   }),
   decideToolCalls: t.field({
     type: DecideToolCallsPayload,
-    description: 'Decides on several calls in the same way, one after the other.',
+    description: 'Approves or denies several calls, one after the other.',
     errors: { types: [BadInputError, RateLimitedError] },
     complexity: ({ input }) => ({ field: 1, multiplier: input.toolCallIds.length }),
     args: { input: t.arg({ type: DecideToolCallsInput, required: true }) },
@@ -224,12 +229,12 @@ builder.mutationFields((t) => ({
   claimToolCall: t.field({
     type: payload('ClaimToolCallPayload'),
     description:
-      'Marks a waiting call as being handled by the viewer, so that two people do not answer it. For calls whose result the viewer may submit, or on which the viewer may decide.',
+      'Marks a waiting tool call as being handled by the viewer, so that two people do not work on the same answer. Possible for calls whose result the viewer may submit, or on which the viewer may decide.',
     errors: {
       types: [ConflictError, ForbiddenError, LimitExceededError, NotFoundError, RateLimitedError],
       union: {
         description:
-          'ConflictError: somebody else has claimed the call, or the call no longer waits. LimitExceededError: the call has been claimed and released too many times; answer it without claiming it.',
+          'ConflictError: somebody else has claimed the call, or the call is no longer waiting. LimitExceededError: the call has been claimed and released too many times; answer it without claiming it.',
       },
     },
     args: { input: t.arg({ type: ClaimToolCallInput, required: true }) },

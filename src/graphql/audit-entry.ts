@@ -22,7 +22,9 @@ AuditEntry.implement({
     }),
     targetId: t.exposeID('targetId', { nullable: true, description: 'The id of the object that the action changed.' }),
     detail: t.expose('detail', { type: 'JSON', nullable: true }),
-    refused: t.exposeBoolean('refused', { description: 'Whether the action was refused (FORBIDDEN, CONFIDENTIAL).' }),
+    refused: t.exposeBoolean('refused', {
+      description: 'Whether the server refused the action, as FORBIDDEN or CONFIDENTIAL.',
+    }),
   }),
 })
 
@@ -38,7 +40,7 @@ builder.queryField('auditLog', (t) =>
       type: AuditEntry,
       nullable: true,
       description:
-        'Null unless the viewer is an admin. Newest first: who created, changed, removed, stopped, answered, decided or revoked what.',
+        'The changes, answers and decisions that people, agents and services made, newest first. Null unless the viewer is an admin.',
       complexity: sizeOfPage(),
       args: {
         actorId: t.arg.id(),

@@ -96,7 +96,7 @@ function fits(result: ExecutionResult, { isExceeded, bytes, limit }: ResponseMet
 }
 
 const REPEATS = 'The request selects the same content more than once: select each text under one alias.'
-const TOO_LARGE = 'Single objects are too large: select fewer fields, or fewer objects at a time.'
+const TOO_LARGE = 'Individual objects are too large: select fewer fields, or fewer objects at a time.'
 
 function refused(reason: string, limit: number, discardedBytes: number): BoundedResult {
   const message = `The response would exceed ${limit} bytes. ${reason}`

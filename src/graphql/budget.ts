@@ -13,7 +13,7 @@ interface OwnedBudget {
 
 export const BudgetInput = builder.inputType('BudgetInput', {
   description:
-    "An absent field stays unchanged; null removes the limit. A generation is counted when it ends, on that UTC day: for its agent, for the space of its run's trigger (a think cycle: the space of its deepest event, which also sets depth and root), for its root, and for the human at the root (see `UsageDimension.HUMAN`). A root is a human's message, a plan's firing or a service's call, with everything that follows from it; the lowest `PerRoot` limit of its space, of its human and of the agents that work in it applies to the whole root. When a budget is exhausted, a stateless agent is not woken (outcome OVER_BUDGET), and a running run ends FAILED (OVER_BUDGET) before its next generation. Events of a persistent agent wait for the next day (outcome OVER_BUDGET until then); if the budget of their root is exhausted, they are discarded. Under a limit in USD, models without a known price are not called. `demo` costs nothing. A copy of an agent or a space, or a copy of such a copy, is also subject to the limits of the original. The copy is blocked once its own usage, combined with the usage of the original, of the copies made by the original's members or the operator, and of the other copies of the same owner, reaches a limit. The original is blocked only by its own usage, by the copies of the operator, and by copies whose owner (the human who made the copy) is still a member: of the space, or of a space with the agent.",
+    "An absent field leaves its limit unchanged; null removes the limit.\n\nEach generation (one call of a model) counts when it ends, on that UTC day. It counts towards the budgets of its agent, of the space that triggered its run, of its root, and of the human at the root (see `UsageDimension.HUMAN`). For a think cycle, the inbox event with the greatest depth sets the space, the depth and the root. A root is a human's message, a plan's firing or a service's call, together with everything that follows from it. The lowest `PerRoot` limit of the root's space, its human and the agents that work in it applies to the whole root.\n\nWhen a budget is exhausted, no new run of a stateless agent starts (outcome OVER_BUDGET), and an active run ends FAILED (OVER_BUDGET) before its next generation. Events of a persistent agent wait for the next day (outcome OVER_BUDGET until then); if the budget of their root is exhausted, they are discarded. Under a limit in USD, models without a known price are not called. `demo` costs nothing.\n\nA copy of an agent or space, or a copy of such a copy, is also subject to the limits of the original. A limit blocks the copy once it is reached by the combined usage of the copy, the original, the copies made by the original's members or the operator, and other copies with the same owner. A limit blocks the original once it is reached by the combined usage of the original, the operator's copies, and copies whose owner is still a member of the space, or of a space with the agent. The owner is the human who made the copy.",
   fields: (t) => ({
     tokensPerDay: t.float(),
     tokensPerRoot: t.float(),
@@ -74,7 +74,8 @@ builder.objectField(Human, 'budget', (t) =>
   t.field({
     type: Budget,
     nullable: true,
-    description: 'For all usage with this human at the root. Null unless the viewer is an admin.',
+    description:
+      "The budget for everything that this human's messages start (see `BudgetInput`). Null unless the viewer is an admin.",
     resolve: async ({ id }, _, { loaders, viewer }) =>
       isAdmin(viewer) ? budgetOf(id, (await loadExisting(loaders.entities, id)).budget) : null,
   }),

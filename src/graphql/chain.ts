@@ -27,11 +27,12 @@ const ChainWaiter = builder.objectRef<Waiter>('ChainWaiter').implement({
 })
 
 Chain.implement({
-  description: 'The sequence of runs that one message starts under MENTION_CHAIN routing. All its runs share it.',
+  description:
+    'The sequence of runs that one message starts under MENTION_CHAIN routing. All of these runs have the same chain.',
   fields: (t) => ({
     id: t.exposeID('id'),
     depth: t.exposeInt('depth', {
-      description: 'Number of runs in the chain so far, including agents that were called back.',
+      description: 'Number of runs in the chain so far, including runs of agents that were called back.',
     }),
     replyStack: t.field({
       type: [ChainWaiter],

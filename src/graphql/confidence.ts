@@ -45,11 +45,12 @@ builder.objectField(Space, 'agentsElsewhere', (t) =>
 builder.objectFields(Memory, (t) => ({
   id: t.exposeID('id', {
     description:
-      'The same key under another confidentiality label is a separate memory. `setMemories` writes the memory without a label; `deleteMemories` removes a key under every label.',
+      'The same key with a different confidentiality label is a separate memory. `setMemories` writes the memory without a label; `deleteMemories` removes a key with every label.',
   }),
   confidentialTo: t.field({
     type: [Space],
-    description: "The confidential spaces that the memory's content comes from, as far as the viewer may see them.",
+    description:
+      "The confidential spaces that the memory's content comes from. Spaces that the viewer may not see are omitted.",
     resolve: confidentialOf,
   }),
 }))
@@ -86,7 +87,8 @@ builder.objectFields(RunInternals, (t) => ({
 }))
 
 const Withheld = builder.objectRef<WithheldRow>('Withheld').implement({
-  description: 'How many items that come from a confidential space were not shown to the model.',
+  description:
+    'How many stored items from one confidential space were not shown to the model, because the run could repeat them outside that space.',
   fields: (t) => ({
     space: t.field({ type: Space, resolve: ({ spaceId }, _, { loaders }) => loadExisting(loaders.spaces, spaceId) }),
     memories: t.exposeInt('memories'),

@@ -20,20 +20,20 @@ export const ToolsetType = builder.enumType('Toolset', {
   values: {
     ACTIVE_SPACE: {
       description:
-        'enter_space, send_message, read_messages, read_file, send_file, edit_message, delete_message, react, get_my_runs, stop_run. The agent enters a space, and its calls apply to that space.',
+        'enter_space, send_message, read_messages, read_file, send_file, edit_message, delete_message, react, get_my_runs, stop_run. The agent first enters a space; its calls then apply to that space.',
     },
     SPACE_TOOLS: {
       description:
-        'readSpaceMessages, sendSpaceMessage (mention, wait), readFile, sendFile, editMessage, deleteMessage, react, getMyRuns. Calls name their space.',
+        'readSpaceMessages, sendSpaceMessage (mention, wait), readFile, sendFile, editMessage, deleteMessage, react, getMyRuns. Each call contains the id of the space to which it applies.',
     },
   } as const,
 })
 
 export const PlainTextType = builder.enumType('PlainText', {
   values: {
-    INTERNAL: { description: 'Closing text that the model wrote outside a tool is never posted.' },
+    INTERNAL: { description: 'The closing text that the model writes outside a tool call is never posted.' },
     SPOKEN_IF_SILENT: {
-      description: 'If the run posted nothing, its closing text is posted to the active space.',
+      description: 'If the run has posted nothing, its closing text is posted to the active space.',
     },
   } as const,
 })
@@ -57,7 +57,7 @@ export const McpAuthorizationType = builder.enumType('McpAuthorization', {
     },
     PERSON: {
       description:
-        'One token for each person, requested when one of their runs first needs it: the call waits, and `ToolCall.authorization` says who connects where. The token of `connectMcpServer` only lists the tools.',
+        'One token for each person. When a run on behalf of a person first needs the token, the call waits, and `ToolCall.authorization` names the person and the page on which to connect. The token of `connectMcpServer` is used only to list the tools.',
     },
   } as const,
 })
@@ -70,7 +70,9 @@ export const ToolExecutionType = builder.enumType('ToolExecution', {
         'A client shows the call in the active space, and a member submits the result with `submitToolResult`.',
     },
     EXTERNAL: { description: 'A service submits the result with `submitToolResult`.' },
-    INTERNAL: { description: 'Nothing is executed: the input is the result (charts, cards).' },
+    INTERNAL: {
+      description: 'Nothing is executed, and the input is the result, for example a chart or a card to display.',
+    },
   } as const,
 })
 
@@ -79,13 +81,13 @@ export const ToolChoiceType = builder.enumType('ToolChoice', { values: ['AUTO', 
 export const RoutingType = builder.enumType('Routing', {
   description: 'Which agents a new message wakes.',
   values: {
-    BROADCAST: { description: 'Every agent in the space except the sender.' },
+    BROADCAST: { description: 'A message wakes every agent in the space except its sender.' },
     ADMIN: {
       description: "A human's message wakes the admin agent; an agent's message wakes only the agent that it mentions.",
     },
     MENTION_CHAIN: {
       description:
-        "A human's message wakes the agent that it mentions, or else the next agent in turn. The woken agent may mention the next one; a reply stack records who is called back.",
+        "A human's message wakes the agent that it mentions or, if it mentions none, the next agent in turn. A woken agent can mention another agent; a reply stack records which agents are called back afterwards.",
     },
   } as const,
 })
@@ -96,20 +98,24 @@ export const RunStatusType = builder.enumType('RunStatus', {
 
 export const RunStopReasonType = builder.enumType('RunStopReason', {
   description:
-    'COMPLETED: FINISHED, SKIPPED, ALL_ANSWERED, MAX_STEPS, MAX_TOOL_CALLS, TOKEN_BUDGET. FAILED: OVER_BUDGET, TIME_LIMIT, MODEL_FAILED, WORKER_LOST, INTERNAL. CANCELED: STOPPED, HANDED_ON, GONE.',
+    'Reasons by run status. COMPLETED: FINISHED, SKIPPED, ALL_ANSWERED, MAX_STEPS, MAX_TOOL_CALLS, TOKEN_BUDGET. FAILED: OVER_BUDGET, TIME_LIMIT, MODEL_FAILED, WORKER_LOST, INTERNAL. CANCELED: STOPPED, HANDED_ON, GONE.',
   values: {
     FINISHED: { description: 'The model had nothing more to do.' },
     SKIPPED: { description: 'The agent called the skip tool.' },
-    ALL_ANSWERED: { description: 'Every message of the think cycle was answered (with `stopWhenAllAnswered`).' },
+    ALL_ANSWERED: {
+      description: 'The agent answered every message of the think cycle, and `stopWhenAllAnswered` is set.',
+    },
     HANDED_ON: { description: 'The agent delegated the trigger to another agent.' },
     MAX_STEPS: {},
     MAX_TOOL_CALLS: {},
     TOKEN_BUDGET: {},
-    OVER_BUDGET: { description: 'A budget of the agent, the space or the root was exhausted.' },
+    OVER_BUDGET: { description: 'A budget of the agent, the space, the root or the human at the root was exhausted.' },
     STOPPED: { description: 'Somebody stopped the run.' },
     TIME_LIMIT: { description: 'The run reached its time limit.' },
-    MODEL_FAILED: { description: "The model's providers failed or refused, or the output reached its length limit." },
-    WORKER_LOST: { description: 'The worker died three times in a row without progress.' },
+    MODEL_FAILED: {
+      description: "The model's providers failed or refused the request, or the output reached its length limit.",
+    },
+    WORKER_LOST: { description: 'Three workers in a row died while executing the run, without progress.' },
     GONE: { description: "The agent left the trigger's space, or the agent or the space was deleted." },
     INTERNAL: { description: 'An internal error of the server.' },
   } as const,
@@ -120,7 +126,7 @@ export const TriggerTypeType = builder.enumType('TriggerType', {
     SPACE_MESSAGE: {},
     PLAN: {},
     SERVICE: {},
-    INBOX: { description: "A think cycle: events in the agent's inbox started it." },
+    INBOX: { description: "Events in the agent's inbox started the run, which is therefore a think cycle." },
   } as const,
 })
 
@@ -128,7 +134,7 @@ export const GoalStatusType = builder.enumType('GoalStatus', { values: ['ACTIVE'
 
 export const TokenScopeType = builder.enumType('TokenScope', {
   values: {
-    ADMIN: { description: 'May do everything that the operator may.' },
+    ADMIN: { description: 'May do everything that the operator may do.' },
     HUMAN: { description: 'Acts as one human.' },
     SERVICE: { description: 'May trigger agents and submit results of EXTERNAL tools.' },
   } as const,
@@ -136,15 +142,17 @@ export const TokenScopeType = builder.enumType('TokenScope', {
 
 export const HumanRoleType = builder.enumType('HumanRole', {
   values: {
-    ADMIN: { description: 'May do everything that the operator may, and posts as themselves.' },
+    ADMIN: { description: 'May do everything that the operator may do, and sends messages under their own name.' },
     MEMBER: {},
   } as const,
 })
 
 export const PresenceType = builder.enumType('Presence', {
   values: {
-    ONLINE: { description: 'Has an open socket or subscription, and changed something within the last five minutes.' },
-    AWAY: { description: 'Has an open socket or subscription.' },
+    ONLINE: {
+      description: 'Has an open socket or subscription, and has changed something within the last five minutes.',
+    },
+    AWAY: { description: 'Has an open socket or subscription, but has changed nothing within the last five minutes.' },
     OFFLINE: {},
   } as const,
 })

@@ -7,7 +7,7 @@ import type * as shapes from './shapes.ts'
 
 const FailedJob = builder.objectRef<shapes.FailedJob>('FailedJob').implement({
   description:
-    'A background job that failed at its last attempt. An admin retries or deletes it; otherwise the server deletes it after 30 days.',
+    'A background job that failed at its last attempt. An admin can retry or delete the job. The server deletes it after 30 days.',
   fields: (t) => ({
     id: t.exposeID('id', { description: '`job_…`' }),
     name: t.exposeString('name', {
@@ -33,7 +33,7 @@ builder.queryField('failedJobs', (t) =>
     {
       type: FailedJob,
       nullable: true,
-      description: 'Null unless the viewer is an admin. Newest first.',
+      description: 'The failed jobs, newest first. Null unless the viewer is an admin.',
       complexity: sizeOfPage(),
       async resolve(_, page, { domain, viewer }) {
         if (!isAdmin(viewer)) return null
@@ -60,7 +60,7 @@ const DeleteJobPayload = builder.objectRef<{ deletedJobId: string }>('DeleteJobP
 builder.mutationFields((t) => ({
   retryJob: t.field({
     type: RetryJobPayload,
-    description: 'For admins. Enqueues a failed job again, with all its attempts.',
+    description: 'Admins only. Enqueues a failed job again, with the full number of attempts.',
     errors: { types: [ConflictError, ForbiddenError, NotFoundError] },
     args: { input: t.arg({ type: RetryJobInput, required: true }) },
     resolve(_, { input }, context) {
@@ -70,7 +70,8 @@ builder.mutationFields((t) => ({
   }),
   deleteJob: t.field({
     type: DeleteJobPayload,
-    description: 'For admins. Deletes a failed job. An enabled plan that is due still fires.',
+    description:
+      'Admins only. Deletes a failed job. If the job was to fire a plan, the plan still fires if it is enabled and due.',
     errors: { types: [ForbiddenError, NotFoundError] },
     args: { input: t.arg({ type: DeleteJobInput, required: true }) },
     resolve(_, { input }, context) {

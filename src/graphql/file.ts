@@ -10,7 +10,9 @@ File.implement({
   interfaces: [Node],
   fields: (t) => ({
     name: t.exposeString('name'),
-    mediaType: t.exposeString('mediaType', { description: 'Detected from the bytes, not from the name.' }),
+    mediaType: t.exposeString('mediaType', {
+      description: 'Detected from the content of the file, not from its name.',
+    }),
     size: t.exposeInt('size', { description: 'In bytes.' }),
     url: t.string({
       description:
@@ -19,13 +21,14 @@ File.implement({
     }),
     thumbnailUrl: t.string({
       nullable: true,
-      description: 'Like `url`, for a thumbnail of an image, without metadata. Null if there is none.',
+      description:
+        'Like `url`, but for a thumbnail of an image. The thumbnail contains no metadata. Null if there is none.',
       resolve: ({ id, thumbnailHash }, _, context) =>
         thumbnailHash === null
           ? null
           : linkTo(context, context.domain.files.addressOf(context.viewer, id, 'thumbnail')),
     }),
-    width: t.exposeInt('width', { nullable: true, description: 'In pixels, for an image as it is displayed.' }),
+    width: t.exposeInt('width', { nullable: true, description: 'The width of an image in pixels, as displayed.' }),
     height: t.exposeInt('height', { nullable: true }),
     createdAt: t.expose('createdAt', { type: 'DateTime' }),
   }),

@@ -8,8 +8,8 @@ import type * as shapes from './shapes.ts'
 const ForkSpaceInput = builder.inputType('ForkSpaceInput', {
   fields: (t) => ({
     spaceId: t.id({ required: true }),
-    atSeq: t.int({ description: 'The last message of the copy, by its `seq`. Absent: all messages.' }),
-    name: t.string({ description: 'Absent: the name of the original, with "(copy)".' }),
+    atSeq: t.int({ description: 'The `seq` of the last message to copy. If absent: all messages are copied.' }),
+    name: t.string({ description: 'If absent: the name of the original, with "(copy)".' }),
   }),
 })
 
@@ -21,12 +21,12 @@ builder.mutationField('forkSpace', (t) =>
   t.field({
     type: ForkSpacePayload,
     description:
-      'Copies a space, to try something out without changing the original. Copied messages keep their senders, times, files and reactions; nobody is woken, and no plan is copied.',
+      'Copies a space, to try something out without changing the original. Copied messages keep their senders, times, files and reactions. No agent is woken, and no plan is copied.',
     errors: {
       types: [BadInputError, ConflictError, ForbiddenError, LimitExceededError, NotFoundError],
       union: {
         description:
-          'For admins, and for human members who may add every agent of the space (`addableBy`). The members of the copy are the viewer and copies of the agents. The copy keeps confidentiality, sources, approvers and quorum; a copied agent has only memories that may flow to the viewer; tools with external effects require approval. The copy counts as a new space, and is subject to erasure and retention. ConflictError: a person who posted in the space is being erased.',
+          "Only admins, and human members who may add every agent of the space (`addableBy`), may copy a space. The members of the copy are the viewer and copies of the agents. The copy keeps the confidentiality labels, the approvers and the quorum. A copied agent has only the memories that the viewer may read, and its tools with external effects require approval. The copy counts towards the viewer's limit of new spaces, and is subject to erasure and retention. ConflictError: a person who posted in the space is being erased.",
       },
     },
     args: { input: t.arg({ type: ForkSpaceInput, required: true }) },
@@ -43,14 +43,16 @@ const RerunStepInput = builder.inputType('RerunStepInput', {
   fields: (t) => ({
     runId: t.id({ required: true }),
     step: t.int({ required: true, description: 'The first step to repeat, counted from 0.' }),
-    instructions: t.string({ description: "Absent: the agent's own." }),
-    model: t.string({ description: "For all steps that follow. Absent: the agent's own." }),
+    instructions: t.string({ description: "If absent: the agent's own instructions." }),
+    model: t.string({
+      description: "The model for the repeated step and all later ones. If absent: the agent's own model.",
+    }),
   }),
 })
 
 const RerunStepPayload = builder.objectRef<{ run: shapes.Run }>('RerunStepPayload').implement({
   fields: (t) => ({
-    run: t.expose('run', { type: Run, description: 'A run in a scratch copy of the space, beside the original.' }),
+    run: t.expose('run', { type: Run, description: 'The new run, in the copy of the space.' }),
   }),
 })
 
@@ -58,12 +60,12 @@ builder.mutationField('rerunStep', (t) =>
   t.field({
     type: RerunStepPayload,
     description:
-      'Continues an ended run from before one of its steps, in a copy of its space, with other instructions or another model. The copy is like that of `forkSpace`, up to the last message before the step: tools with external effects require approval there.',
+      'Repeats an ended run from one of its steps on, with different instructions or a different model. The new run takes place in a copy of the space as of that step. As in a copy made by `forkSpace`, tools with external effects require approval.',
     errors: {
       types: [BadInputError, ConflictError, ForbiddenError, LimitExceededError, NotFoundError],
       union: {
         description:
-          'For admins. BadInputError: the run has no such step. ConflictError: the run has not ended or is a think cycle, its journal was deleted by retention, or its agent was deleted or has left the space.',
+          'Admins only. BadInputError: the run has no such step. ConflictError: the run has not ended or is a think cycle, its journal was deleted by retention, or its agent was deleted or has left the space.',
       },
     },
     args: { input: t.arg({ type: RerunStepInput, required: true }) },

@@ -44,7 +44,7 @@ Human.implement({
     role: t.field({
       type: HumanRoleType,
       description:
-        'Takes effect when this human signs in with a session or a JWT, never with an access token. Also MEMBER if the viewer sees this human only through the directory.',
+        'The role applies when this human signs in with a session or a JWT, never to an access token. Viewers who see this human only through the directory always see MEMBER.',
       resolve: async (human, _, { loaders }) =>
         (await loaders.visible.isAcquainted.load(human))
           ? (await loadExisting(loaders.entities, human.id)).role
@@ -59,7 +59,7 @@ Human.implement({
     timeZone: t.string({
       nullable: true,
       description:
-        'IANA name, such as `Europe/Berlin`. Also null if the viewer sees this human only through the directory.',
+        'IANA name, such as `Europe/Berlin`. Null if it is not set, or if the viewer sees this human only through the directory.',
       resolve: async (human, _, { loaders }) =>
         (await loaders.visible.isAcquainted.load(human))
           ? (await loadExisting(loaders.entities, human.id)).timeZone
@@ -67,7 +67,7 @@ Human.implement({
     }),
     sharePresence: t.boolean({
       nullable: true,
-      description: 'Whether others see presence and typing. Null unless the viewer is this human.',
+      description: "Whether others can see this human's presence and typing. Null unless the viewer is this human.",
       resolve: async ({ id }, _, { viewer, loaders }) =>
         viewer.id === id ? (await loadExisting(loaders.entities, id)).sharePresence : null,
     }),
@@ -90,7 +90,7 @@ const CreateHumanInput = builder.inputType('CreateHumanInput', {
     name: t.string({ required: true }),
     externalId: t.string({ description: "The `sub` claim of this human's JWTs. Unique." }),
     role: t.field({ type: HumanRoleType, description: 'MEMBER if absent.' }),
-    email: t.string({ description: 'For sign-in by email, and for notifications. Unique, ignoring case.' }),
+    email: t.string({ description: 'For sign-in by email, and for notifications. Unique regardless of case.' }),
   }),
 })
 
@@ -115,17 +115,20 @@ const UpdateHumanInput = builder.inputType('UpdateHumanInput', {
     id: t.id({ required: true }),
     name: t.string(),
     externalId: t.string(),
-    email: t.string({ description: 'For admins.' }),
+    email: t.string({
+      description:
+        'If an admin changes the address, the change takes effect at once. Otherwise, it takes effect once the human opens the link that is sent to the new address. Only admins may set null.',
+    }),
     role: t.field({
       type: HumanRoleType,
       description:
-        'Admins only. A changed role ends the sessions of this human. A human cannot remove the role ADMIN from the last person who has it; the operator can.',
+        'Admins only. A change of the role ends the sessions of this human. Only the operator can remove the role ADMIN from the last person who has it.',
     }),
-    timeZone: t.string({ description: 'IANA name, such as `Europe/Berlin`; null for none.' }),
-    sharePresence: t.boolean({ description: 'Whether others see presence and typing; default true.' }),
+    timeZone: t.string({ description: 'IANA name, such as `Europe/Berlin`. Null removes the time zone.' }),
+    sharePresence: t.boolean({ description: "Whether others can see this human's presence and typing. Default true." }),
     budget: t.field({ type: BudgetInput, description: 'Admins only.' }),
     pictureFileId: t.id({
-      description: 'An image that the viewer uploaded, of which a small copy is kept; null removes the picture.',
+      description: 'An image that the viewer has uploaded. The server keeps a small copy. Null removes the picture.',
     }),
   }),
 })
@@ -140,7 +143,7 @@ const EraseHumanInput = builder.inputType('EraseHumanInput', {
     messages: t.boolean({
       required: true,
       defaultValue: false,
-      description: 'Also remove the content of every message that the human wrote.',
+      description: 'If true, also removes the content of every message that the human wrote.',
     }),
   }),
 })
@@ -153,7 +156,7 @@ builder.mutationFields((t) => ({
   updateHuman: t.field({
     type: UpdateHumanPayload,
     description:
-      'For admins. Humans may change these fields of their own entry: `name`, `pictureFileId`, `timeZone`, `sharePresence`, and `email`, which a mailed link confirms.',
+      'Admins may change any human. Other humans may change their own `name`, `pictureFileId`, `timeZone`, `sharePresence` and `email`.',
     errors: { types: [BadInputError, ConflictError, ForbiddenError, NotFoundError] },
     args: { input: t.arg({ type: UpdateHumanInput, required: true }) },
     async resolve(_, { input }, context) {
@@ -163,7 +166,7 @@ builder.mutationFields((t) => ({
   }),
   eraseHuman: t.field({
     type: EraseHumanPayload,
-    description: `For admins. Revokes the human's tokens and memberships. Id, kind and \`erasedAt\` remain, with the name "Erased". Messages remain unless \`messages\` is true: then they lose their parts, and subscribers get a snapshot.`,
+    description: `Admins only. Revokes the human's tokens and memberships. The human's id, kind and \`erasedAt\` remain, and the name becomes "Erased". The human's messages also remain, unless \`messages\` is true. In that case they lose their parts, and subscribers get a snapshot.`,
     errors: { types: [ForbiddenError, NotFoundError] },
     args: { input: t.arg({ type: EraseHumanInput, required: true }) },
     resolve(_, { input }, context) {

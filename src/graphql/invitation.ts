@@ -8,13 +8,13 @@ import { Human, Invitation, Node, Space } from './refs.ts'
 
 Invitation.implement({
   description:
-    'An invitation that has not been used and has not expired. It was created by `createInvitation`, which returns a link for an admin to pass on, or by `invite`, which emails the link. The link itself cannot be read again.',
+    'An invitation that has not been used and has not expired. `createInvitation` returns its link for an admin to pass on; `invite` emails the link. The link cannot be read again later.',
   interfaces: [Node],
   fields: (t) => ({
     human: t.field({
       type: Human,
       nullable: true,
-      description: 'The person whom the link signs in. Null if nobody has the address yet.',
+      description: 'The person whom the link signs in. Null if no person has the email address yet.',
       resolve: ({ humanId }, _, { loaders }) => loadOptional(loaders.entities, humanId),
     }),
     email: t.exposeString('email', {
@@ -23,7 +23,7 @@ Invitation.implement({
     }),
     spaces: t.field({
       type: [Space],
-      description: 'The spaces that the person joins, if the inviter may still add people to them.',
+      description: 'The spaces that the person joins, provided that the inviter may still add people to them.',
       complexity: { field: 1, multiplier: 5 },
       resolve: async ({ spaceIds }, _, { loaders }) => {
         const found = await Promise.all(spaceIds.map((id) => loaders.spaces.load(id)))
@@ -72,7 +72,7 @@ const CreateInvitationPayload = builder
     fields: (t) => ({
       url: t.string({
         description:
-          'A page of the console, valid for one sign-in. A program exchanges the code for a token with `POST /invitations/:code`.',
+          'A page of the console, valid for one sign-in. A program can instead exchange the code at the end of the URL for a token, with `POST /invitations/:code`.',
         resolve: ({ path }, _, context) => linkTo(context, path),
       }),
       expiresAt: t.expose('expiresAt', { type: 'DateTime' }),
@@ -90,7 +90,7 @@ const RevokeInvitationPayload = builder
 builder.mutationFields((t) => ({
   createInvitation: t.field({
     type: CreateInvitationPayload,
-    description: 'For admins.',
+    description: 'Admins only.',
     errors: { types: [BadInputError, ForbiddenError, NotFoundError] },
     args: { input: t.arg({ type: CreateInvitationInput, required: true }) },
     resolve(_, { input }, context) {
@@ -100,7 +100,7 @@ builder.mutationFields((t) => ({
   }),
   revokeInvitation: t.field({
     type: RevokeInvitationPayload,
-    description: 'For admins. The link of an open invitation stops working.',
+    description: 'Admins only. Revokes an open invitation, so that its link stops working.',
     errors: { types: [ForbiddenError, NotFoundError] },
     args: { input: t.arg({ type: RevokeInvitationInput, required: true }) },
     resolve(_, { input }, context) {

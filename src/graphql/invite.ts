@@ -7,7 +7,7 @@ const InviteInput = builder.inputType('InviteInput', {
   fields: (t) => ({
     email: t.string({ required: true, description: 'The link is emailed, never returned.' }),
     spaceIds: t.idList({
-      description: 'Spaces of the inviter that the person joins. At most 20. None if absent.',
+      description: 'Spaces of the inviter that the person joins; at most 20. If absent, the person joins none.',
     }),
   }),
 })
@@ -27,10 +27,13 @@ builder.mutationField('invite', (t) =>
   t.field({
     type: InvitePayload,
     description:
-      'For admins, and for members if PARLEY_INVITE is `members`. The response does not reveal whether somebody has the address: using the link creates a new person, or signs in the person who has it. Either person joins the spaces to which the inviter may still add people at that time.',
+      'Admins may invite people. Other humans may do so if PARLEY_INVITE is `members`. The response does not reveal whether the email address belongs to somebody. The link signs in the person with this address, or creates a new person. That person joins the spaces to which the inviter may still add people at that time.',
     errors: {
       types: [BadInputError, ForbiddenError, LimitExceededError, NotFoundError, RateLimitedError],
-      union: { description: 'ForbiddenError: also if the server cannot send email (PARLEY_SMTP_URL).' },
+      union: {
+        description:
+          'ForbiddenError: the viewer may not invite people, or the server cannot send email (PARLEY_SMTP_URL).',
+      },
     },
     args: { input: t.arg({ type: InviteInput, required: true }) },
     resolve(_, { input }, context) {

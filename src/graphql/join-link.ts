@@ -14,11 +14,12 @@ import type * as shapes from './shapes.ts'
 
 JoinLink.implement({
   description:
-    'A link with which people join a space without an invitation. The link ends when its creator leaves the space, and when somebody removes a human from the space.',
+    'A link with which people join a space without an invitation. The link stops working when its creator leaves the space, or when somebody removes a human from the space.',
   interfaces: [Node],
   fields: (t) => ({
     url: t.string({
-      description: 'A page of the console that asks whether to join. Contains the code for `joinSpace`.',
+      description:
+        'The URL of a page in the console that asks whether to join. The last segment of the URL is the code for `joinSpace`.',
       resolve: ({ path }, _, context) => linkTo(context, path),
     }),
     space: t.field({
@@ -54,9 +55,9 @@ const JoinableSpace = builder.objectRef<shapes.JoinableSpace>('JoinableSpace').i
     inviterName: t.exposeString('inviterName', {
       nullable: true,
       description:
-        'The name of the person who created the link. Null if the operator or an access token for admins did.',
+        'The name of the person who created the link. Null if the operator or an access token for admins created it.',
     }),
-    memberCount: t.exposeInt('memberCount', { description: 'The number of its people and agents.' }),
+    memberCount: t.exposeInt('memberCount', { description: 'The number of people and agents in the space.' }),
     spaceId: t.exposeID('spaceId', { nullable: true, description: 'Null unless the viewer is already a member.' }),
   }),
 })
@@ -66,7 +67,7 @@ builder.queryField('joinableSpace', (t) =>
     type: JoinableSpace,
     nullable: true,
     description:
-      'The space of a join link. Null if the link no longer works, and for viewers who are not humans. Does not join.',
+      'The space of a join link. This query does not join the space. Null if the link no longer works, or if the viewer is not a human.',
     args: { code: t.arg.string({ required: true, description: 'The last segment of `JoinLink.url`.' }) },
     resolve: (_, { code }, { domain, viewer }) => domain.joinLinks.describe(viewer, { code }),
   }),
@@ -103,7 +104,7 @@ const JoinSpacePayload = builder
 builder.mutationFields((t) => ({
   createJoinLink: t.field({
     type: CreateJoinLinkPayload,
-    description: 'For human members of the space and admins.',
+    description: 'Only human members of the space and admins may create join links.',
     errors: { types: [BadInputError, ForbiddenError, LimitExceededError, NotFoundError] },
     args: { input: t.arg({ type: CreateJoinLinkInput, required: true }) },
     async resolve(_, { input }, context) {
@@ -113,7 +114,7 @@ builder.mutationFields((t) => ({
   }),
   revokeJoinLink: t.field({
     type: RevokeJoinLinkPayload,
-    description: 'For human members of its space and admins.',
+    description: "Only human members of the link's space and admins may revoke the link.",
     errors: { types: [ForbiddenError, NotFoundError] },
     args: { input: t.arg({ type: RevokeJoinLinkInput, required: true }) },
     resolve(_, { input }, context) {

@@ -3,7 +3,7 @@ import { builder } from './builder.ts'
 import type * as shapes from './shapes.ts'
 
 const MailStatus = builder.objectRef<shapes.MailStatus>('MailStatus').implement({
-  description: 'Whether emails reach the mail server. Emails that fail are attempted again for about a day.',
+  description: 'Whether emails reach the mail server. The server retries failed emails for about a day.',
   fields: (t) => ({
     configured: t.exposeBoolean('configured', { description: 'Whether the server can send email (PARLEY_SMTP_URL).' }),
     lastSentAt: t.expose('lastSentAt', {
@@ -15,15 +15,17 @@ const MailStatus = builder.objectRef<shapes.MailStatus>('MailStatus').implement(
       type: 'DateTime',
       nullable: true,
       description:
-        'When the latest attempt began, counting only unsent emails with a failed attempt. Mail works again if `lastSentAt` is later.',
+        'The start of the latest attempt for any email that has failed and is still unsent. If `lastSentAt` is later, mail works again.',
     }),
     lastError: t.exposeString('lastError', {
       nullable: true,
       description: 'The error of the last failed attempt to send the email of `lastFailedAt`.',
     }),
-    retrying: t.exposeInt('retrying', { description: 'Emails that failed and are attempted again.' }),
+    retrying: t.exposeInt('retrying', {
+      description: 'The number of emails that failed and that the server will retry.',
+    }),
     failed: t.exposeInt('failed', {
-      description: 'Emails that the server no longer tries to send. They are among the `failedJobs`.',
+      description: 'The number of emails that the server no longer tries to send. They are listed in `failedJobs`.',
     }),
   }),
 })

@@ -26,13 +26,13 @@ const Reaction = builder.objectRef<shapes.Reaction>('Reaction').implement({
     count: t.exposeInt('count', { description: 'How many humans and agents chose the emoji.' }),
     entities: t.field({
       type: [Entity],
-      description: 'The first humans and agents who chose it; at most 20.',
+      description: 'The first humans and agents who chose the emoji; at most 20.',
       complexity: { field: 1, multiplier: 3 },
       resolve: async ({ entityIds }, _, { loaders }) =>
         (await loadAll(loaders.entities, entityIds)).filter((entity) => entity !== null),
     }),
     mine: t.boolean({
-      description: 'Whether the viewer is among them.',
+      description: 'Whether the viewer is one of the humans who chose the emoji.',
       resolve: ({ messageId, emoji }, _, { loaders, viewer }) =>
         loaders.ofHumans.ownReactions.load({ entityId: viewer.id, messageId, emoji }),
     }),
@@ -43,12 +43,12 @@ builder.objectFields(Message, (t) => ({
   editedAt: t.expose('editedAt', {
     type: 'DateTime',
     nullable: true,
-    description: 'When the text was last changed; null if it was not.',
+    description: 'When the text was last changed; null if it never was.',
   }),
   deletedAt: t.expose('deletedAt', {
     type: 'DateTime',
     nullable: true,
-    description: 'When the message was deleted, and its content with it.',
+    description: 'When the message and its content were deleted.',
   }),
   versions: t.field({
     type: [MessageVersion],
@@ -59,7 +59,7 @@ builder.objectFields(Message, (t) => ({
   }),
   staleRuns: t.field({
     type: [Run],
-    description: 'Runs that read an earlier version, as far as the viewer may see them; at most 100.',
+    description: 'Runs that the viewer may see and that read an earlier version of the message; at most 100.',
     complexity: { field: 10, multiplier: 3 },
     async resolve({ id, editedAt }, _, { loaders }) {
       const runs = editedAt === null ? [] : await loaders.staleRuns.load(id)
@@ -69,7 +69,7 @@ builder.objectFields(Message, (t) => ({
   }),
   reactions: t.field({
     type: [Reaction],
-    description: 'In the order in which the emojis were first used; at most 50.',
+    description: 'The reactions, in the order in which the emojis were first used; at most 50.',
     complexity: { field: 1, multiplier: 2 },
     resolve: ({ id, reactionCount }, _, { loaders }) => (reactionCount === 0 ? [] : loaders.reactions.load(id)),
   }),
@@ -83,7 +83,7 @@ const EditMessageInput = builder.inputType('EditMessageInput', {
       required: true,
       defaultValue: false,
       description:
-        'Starts one new run of each agent that had answered the older version and is still a member, within the limits that apply to posting. Other agents are not woken.',
+        'If true, starts one new run of each agent that answered the previous text and is still a member. The limits for posting apply. Other agents are not woken.',
     }),
   }),
 })
@@ -105,12 +105,12 @@ builder.mutationField('editMessage', (t) =>
   t.field({
     type: EditMessagePayload,
     description:
-      'Changes the text of a message. The message keeps its `seq`, time, mentions and outcomes. For its sender. Published as MessageUpdated.',
+      'Changes the text of a message. The message keeps its `seq`, time, mentions and outcomes. Only the sender may edit a message. Published as MessageUpdated.',
     errors: {
       types: [BadInputError, ForbiddenError, NotFoundError, ConflictError, LimitExceededError, RateLimitedError],
       union: {
         description:
-          'ConflictError: the message is streaming, waits for an answer, shows tool calls, or was deleted. LimitExceededError: it was edited 1,000 times.',
+          'ConflictError: the message is streaming, waits for an answer, shows tool calls, or was deleted. LimitExceededError: the message has been edited 1,000 times.',
       },
     },
     args: { input: t.arg({ type: EditMessageInput, required: true }) },
@@ -136,7 +136,7 @@ builder.mutationField('deleteMessage', (t) =>
   t.field({
     type: DeleteMessagePayload,
     description:
-      'Removes the content of a message, its versions and reactions, and its text from prompts, journals and logs. Its `seq` stays. For its sender and admins. Published as MessageUpdated; a subscription that resumes from an earlier cursor gets a snapshot.',
+      'Removes the content of a message, its versions and reactions, and its text from prompts, journals and logs. The message keeps its `seq`. Only the sender and admins may delete a message. Published as MessageUpdated; a subscription that resumes from an earlier cursor gets a snapshot.',
     errors: {
       types: [ForbiddenError, NotFoundError, ConflictError],
       union: { description: 'ConflictError: the message is streaming, waits for an answer, or was already deleted.' },
@@ -155,7 +155,11 @@ const ReactInput = builder.inputType('ReactInput', {
   fields: (t) => ({
     messageId: t.id({ required: true }),
     emoji: t.string({ required: true, description: 'Exactly one emoji.' }),
-    on: t.boolean({ required: true, defaultValue: true, description: "False removes the viewer's reaction." }),
+    on: t.boolean({
+      required: true,
+      defaultValue: true,
+      description: "If false, removes the viewer's reaction instead.",
+    }),
   }),
 })
 

@@ -69,7 +69,7 @@ Message.implement({
     }),
     idempotencyKey: t.string({
       nullable: true,
-      description: 'The key that the sender provided. Null for all other viewers.',
+      description: 'The key that the sender provided. Null for all viewers except the sender.',
       resolve: ({ senderId, idempotencyKey }, _, { viewer }) =>
         idempotencyKey !== null && viewer.id === senderId ? idempotencyKey : null,
     }),

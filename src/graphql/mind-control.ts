@@ -37,7 +37,7 @@ const ForgetSpaceInput = builder.inputType('ForgetSpaceInput', {
 builder.mutationFields((t) => ({
   forgetCycle: t.field({
     type: ForgetCyclePayload,
-    description: "For admins. Removes one cycle from an agent's consciousness.",
+    description: "Admins only. Removes one cycle from an agent's consciousness.",
     errors: { types: [ForbiddenError, NotFoundError] },
     args: { input: t.arg({ type: ForgetCycleInput, required: true }) },
     resolve(_, { input }, context) {
@@ -48,7 +48,7 @@ builder.mutationFields((t) => ({
   forgetSpace: t.field({
     type: changedAgentPayload('ForgetSpacePayload'),
     description:
-      'For admins. Deletes everything that an agent stored directly from one space, confidential or not: cycles, memories, goals, plans, inbox events.',
+      'Admins only. Deletes the cycles, memories, goals, plans and inbox events that an agent stored from what it read directly in one space. Applies to confidential and other spaces.',
     errors: { types: [ForbiddenError, NotFoundError] },
     args: { input: t.arg({ type: ForgetSpaceInput, required: true }) },
     resolve(_, { input }, context) {
@@ -59,7 +59,7 @@ builder.mutationFields((t) => ({
   removeInboxEvent: t.field({
     type: RemoveInboxEventPayload,
     description:
-      "For admins. Removes an event from an agent's inbox before a cycle processes it. ConflictError: a cycle has already claimed the event.",
+      "Admins only. Removes an event from an agent's inbox before a cycle processes it. ConflictError: a cycle has already claimed the event.",
     errors: { types: [ForbiddenError, NotFoundError, ConflictError] },
     args: { input: t.arg({ type: RemoveInboxEventInput, required: true }) },
     async resolve(_, { input }, context) {
@@ -70,7 +70,7 @@ builder.mutationFields((t) => ({
   }),
   resetConsciousness: t.field({
     type: changedAgentPayload('ResetConsciousnessPayload'),
-    description: "For admins. Empties the agent's consciousness. Past cycles stay visible as runs.",
+    description: "Admins only. Empties the agent's consciousness. Past cycles stay visible as runs.",
     errors: { types: [ForbiddenError, NotFoundError] },
     args: { input: t.arg({ type: ResetConsciousnessInput, required: true }) },
     resolve(_, { input }, context) {

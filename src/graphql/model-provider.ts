@@ -15,16 +15,16 @@ const ModelProvider = builder.objectRef<shapes.ModelProvider>('ModelProvider').i
     hasKey: t.exposeBoolean('hasKey', { description: 'Whether an API key is set. The key itself is never returned.' }),
     ready: t.boolean({
       description:
-        'Whether a model of this provider can be called now: the last request for its list of models succeeded, and the key was not refused in a test call since.',
+        'Whether a model of this provider can be called now. True if the last request for its list of models succeeded, and no later test call was refused because of the key.',
       resolve: async (provider) => (await provider.status()).ready,
     }),
     notReadyReason: t.string({
       nullable: true,
-      description: 'Why the provider is not ready, as text; null if it is.',
+      description: 'Why the provider is not ready. Null if it is ready.',
       resolve: async (provider) => (await provider.status()).notReadyReason,
     }),
     fromEnvironment: t.exposeBoolean('fromEnvironment', {
-      description: 'True if set by the environment: read-only in the API.',
+      description: 'True if an environment variable configures the provider, which the API then cannot change.',
     }),
     models: t.stringList({
       description: 'Model names that the provider lists; empty if it cannot list them.',
@@ -34,7 +34,7 @@ const ModelProvider = builder.objectRef<shapes.ModelProvider>('ModelProvider').i
       type: 'DateTime',
       nullable: true,
       description:
-        'Set after five failures within a minute. Until this time the provider is skipped if an agent has a fallback model, and still called otherwise.',
+        'Set after five failures within a minute. Until this time, agents with a fallback model skip the provider; other agents still call it.',
     }),
   }),
 })
@@ -44,13 +44,13 @@ builder.queryFields((t) => ({
     type: [ModelProvider],
     nullable: true,
     description:
-      'The providers from the environment, those that admins added, and `openai`, `openai.chat` and `demo`. Null unless the viewer is an admin.',
+      'The providers that environment variables configure, those that admins added, and `openai`, `openai.chat` and `demo`. Null unless the viewer is an admin.',
     resolve: (_, __, { domain, viewer }) => (isAdmin(viewer) ? domain.modelProviders.list() : null),
   }),
   defaultModel: t.string({
     nullable: true,
     description:
-      'The model of agents that are created without one. A provider that an admin added gives the default only after it has answered. Null unless the viewer is an admin.',
+      'The model of agents that are created without one. A provider that an admin added is considered only once it has answered a request. Null unless the viewer is an admin.',
     resolve: (_, __, { domain, viewer }) => (isAdmin(viewer) ? domain.modelProviders.defaultModel() : null),
   }),
 }))
@@ -58,14 +58,14 @@ builder.queryFields((t) => ({
 const SetModelProviderInput = builder.inputType('SetModelProviderInput', {
   fields: (t) => ({
     name: t.string({ required: true, description: 'The part before the colon in model names.' }),
-    api: t.string({ required: true, description: '`openai`, `openai-chat`, `anthropic`, `google`.' }),
+    api: t.string({ required: true, description: '`openai`, `openai-chat`, `anthropic` or `google`.' }),
     baseUrl: t.string({
       description:
-        'With its version path, as in `https://api.example.com/v1`. If absent, unchanged, or the default for a new provider. Null means the default of the API.',
+        'The URL with its version path, as in `https://api.example.com/v1`. Null means the default URL of the API. If absent, the stored URL remains; a new provider gets the default URL.',
     }),
     apiKey: t.string({
       description:
-        'Stored encrypted, never returned. If absent, unchanged; required when `api` or `baseUrl` changes and a key is stored. Null means no key.',
+        'Stored encrypted, never returned. Null means no key. If absent, the stored key remains. A change of `api` or `baseUrl` requires this field if a key is stored.',
     }),
   }),
 })
@@ -109,7 +109,7 @@ builder.mutationFields((t) => ({
   setModelProvider: t.field({
     type: SetModelProviderPayload,
     description:
-      'For admins. Adds a model provider, or changes one; agents can use its models at once, without a restart. Runs that have begun continue with the earlier settings of the provider. ConflictError: the environment sets the provider, or it is built in.',
+      'Admins only. Adds a model provider, or changes one; agents can use its models at once, without a restart. Runs that have begun continue with the previous settings of the provider. ConflictError: an environment variable configures the provider, or the provider is built in.',
     errors: { types: [BadInputError, ConflictError, ForbiddenError] },
     args: { input: t.arg({ type: SetModelProviderInput, required: true }) },
     async resolve(_, { input }, context) {
@@ -120,7 +120,7 @@ builder.mutationFields((t) => ({
   deleteModelProvider: t.field({
     type: DeleteModelProviderPayload,
     description:
-      'For admins. Deletes a model provider and its key. Runs of agents that still use its models fail with a reason. ConflictError: the environment sets the provider, or it is built in.',
+      'Admins only. Deletes a model provider and its key. Runs of agents that still use its models fail, and their `error` says why. ConflictError: an environment variable configures the provider, or the provider is built in.',
     errors: { types: [ConflictError, ForbiddenError, NotFoundError] },
     args: { input: t.arg({ type: DeleteModelProviderInput, required: true }) },
     resolve(_, { input }, context) {
@@ -131,7 +131,7 @@ builder.mutationFields((t) => ({
   testModelProvider: t.field({
     type: TestModelProviderPayload,
     description:
-      'For admins. Calls a model once, for at most 20 s, and returns its answer or the error. The call costs a few tokens.',
+      'Admins only. Calls a model once, for at most 20 s, and returns its answer or the error. The call costs a few tokens.',
     errors: { types: [ForbiddenError, NotFoundError] },
     args: { input: t.arg({ type: TestModelProviderInput, required: true }) },
     resolve(_, { input }, context) {

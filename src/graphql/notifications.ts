@@ -8,7 +8,7 @@ import type * as shapes from './shapes.ts'
 
 const NotifyLevelType = builder.enumType('NotifyLevel', {
   description:
-    'Which messages in a space a member is notified of. Every member is notified of decisions that wait for them.',
+    'The messages in a space of which a member is notified. Regardless of the level, members are notified of decisions that wait for them.',
   values: {
     ALL: { description: 'Every message.' },
     MENTIONS: { description: 'Messages that mention the member, and failed runs that worked on behalf of the member.' },
@@ -19,18 +19,18 @@ const NotifyLevelType = builder.enumType('NotifyLevel', {
 builder.objectField(Space, 'notifyLevel', (t) =>
   t.field({
     type: NotifyLevelType,
-    description: "The viewer's own setting; default MENTIONS. ALL if the viewer is not human.",
+    description: "The viewer's setting for this space; default MENTIONS. ALL if the viewer is not human.",
     resolve: ({ id }, _, { loaders }) => loaders.notifyLevel.load(id),
   }),
 )
 
 const NotificationSettings = builder.objectRef<Settings>('NotificationSettings').implement({
-  description: 'How the viewer is notified, in addition to open pages.',
+  description: 'How the viewer is notified, in addition to ViewerNotice events.',
   fields: (t) => ({
     push: t.exposeBoolean('push', { description: "By Web Push, to each of the viewer's push subscriptions." }),
-    mail: t.exposeBoolean('mail', { description: 'By mail. On by default for people with an address.' }),
+    mail: t.exposeBoolean('mail', { description: 'By email. On by default for people with an email address.' }),
     notifyAfterMinutes: t.exposeInt('notifyAfterMinutes', {
-      description: 'Emails are sent only for notices that are still open after this time.',
+      description: 'An email is sent only for notices that are still open after this number of minutes.',
     }),
   }),
 })
@@ -61,7 +61,7 @@ const SetNotifyLevelPayload = builder
   .implement({ fields: (t) => ({ space: t.expose('space', { type: Space }) }) })
 
 const SetNotificationSettingsInput = builder.inputType('SetNotificationSettingsInput', {
-  description: 'Absent settings are unchanged.',
+  description: 'Absent settings do not change.',
   fields: (t) => ({
     push: t.boolean(),
     mail: t.boolean(),
@@ -119,7 +119,7 @@ builder.mutationFields((t) => ({
   addPushSubscription: t.field({
     type: AddPushSubscriptionPayload,
     description:
-      "Adds this browser's subscription, or its new keys. The subscription is removed with the session or token of this request. At most 20 for each human.",
+      "Adds this browser's push subscription, or updates its keys. The subscription is removed when the session or token of this request ends. A human can have at most 20 subscriptions.",
     errors: {
       types: [BadInputError, ForbiddenError, LimitExceededError],
       union: { description: 'BadInputError: the endpoint is not a public https address.' },

@@ -8,7 +8,7 @@ import { Agent, Node, Plan, PlanFiring, Run } from './refs.ts'
 import type * as shapes from './shapes.ts'
 
 Plan.implement({
-  description: 'Wakes an agent with an instruction, at one time or on a schedule.',
+  description: 'Wakes an agent with an instruction, either once or on a schedule.',
   interfaces: [Node],
   fields: (t) => ({
     agent: t.field({
@@ -60,7 +60,7 @@ const PlanFiringResult = builder.enumType('PlanFiringResult', {
     RUN: {},
     INBOX: {},
     STILL_WAITING: {
-      description: 'The event of the previous firing is still in the inbox, so no second one was added.',
+      description: 'The event of the previous firing is still in the inbox, so no second event was added.',
     },
     PAUSED: {},
     OVER_BUDGET: {},
@@ -79,7 +79,7 @@ PlanFiring.implement({
     run: t.field({
       type: Run,
       nullable: true,
-      description: 'Null if the firing started no run; for a persistent agent, null until the think cycle starts.',
+      description: 'Null if the firing started no run. For a persistent agent, null until the think cycle starts.',
       resolve: async (firing, _, { loaders }) => loadOptional(loaders.runs, await loaders.firingRuns.load(firing)),
     }),
   }),
@@ -88,7 +88,7 @@ PlanFiring.implement({
 const PlanScheduleInput = builder.inputType('PlanScheduleInput', {
   isOneOf: true,
   fields: (t) => ({
-    cron: t.string({ description: "Five fields, in the plan's `timeZone`." }),
+    cron: t.string({ description: "A cron expression with five fields, evaluated in the plan's `timeZone`." }),
     at: t.field({ type: 'DateTime' }),
     afterSeconds: t.int(),
   }),
@@ -99,7 +99,7 @@ builder.queryField('nextRuns', (t) =>
     type: ['DateTime'],
     nullable: true,
     description:
-      'The next times, at most five, at which a plan with this schedule would fire if it were created now. Null unless the viewer is an admin. A BAD_USER_INPUT error says what is wrong with the schedule or the time zone.',
+      'The next times, at most five, at which a plan with this schedule would fire if it were created now. Null unless the viewer is an admin. If the schedule or the time zone is invalid, a BAD_USER_INPUT error says why.',
     complexity: 5,
     args: {
       schedule: t.arg({ type: PlanScheduleInput, required: true }),
@@ -127,7 +127,7 @@ const UpdatePlanInput = builder.inputType('UpdatePlanInput', {
     schedule: t.field({ type: PlanScheduleInput }),
     timeZone: t.string({
       description:
-        'IANA time zone of `cron`. A time that a clock change skips fires at the next minute that exists; a time that occurs twice fires once.',
+        'IANA time zone of `cron`. If a clock change skips a scheduled time, the plan fires at the next minute that exists. If a scheduled time occurs twice, the plan fires once.',
     }),
     enabled: t.boolean(),
   }),
@@ -170,7 +170,7 @@ builder.mutationFields((t) => ({
   }),
   updatePlan: t.field({
     type: UpdatePlanPayload,
-    description: 'For admins.',
+    description: 'Admins only.',
     errors: { types: [BadInputError, ForbiddenError, NotFoundError, LimitExceededError] },
     args: { input: t.arg({ type: UpdatePlanInput, required: true }) },
     async resolve(_, { input }, context) {
@@ -180,7 +180,7 @@ builder.mutationFields((t) => ({
   }),
   runPlanNow: t.field({
     type: RunPlanNowPayload,
-    description: 'For admins.',
+    description: 'Admins only.',
     errors: {
       types: [ConflictError, ForbiddenError, NotFoundError],
       union: { description: 'ConflictError: the agent is paused.' },

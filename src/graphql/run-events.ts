@@ -61,11 +61,11 @@ runEvent('RunCompleted')
 runEvent('RunCanceled')
 runEvent(
   'RunSnapshot',
-  'The current state of the run; later events continue from it. Sent if `after` is older than the stored events.',
+  'The current state of the run, from which later events continue. Sent if `after` is older than the stored events.',
 )
 deltaEvent(
   'RunTextDelta',
-  'Internal text of the agent, never shown in a space. RunTextDelta, RunReasoningDelta and RunToolInputDelta are delivered only to admins and the service that triggered the run.',
+  'Internal text of the agent, which is never shown in a space. RunTextDelta, RunReasoningDelta and RunToolInputDelta are delivered only to admins and the service that triggered the run.',
 )
 deltaEvent('RunReasoningDelta')
 toolCallEvent('RunToolCalled')
@@ -122,8 +122,7 @@ event('RunSpaceEntered').implement({
   interfaces: [RunEvent],
   fields: (t) => ({
     spaceId: t.id({
-      description:
-        'If an operation selects this field, the event is not delivered to viewers who may not see the space.',
+      description: 'Viewers who may not see the space do not receive this event if their operation selects this field.',
       async resolve({ spaceId }, _, { loaders }) {
         if ((await loaders.visible.spaces.load(spaceId)) === null) throw new HiddenError()
         return spaceId
@@ -140,7 +139,7 @@ event('RunSpaceEntered').implement({
 builder.subscriptionField('runEvents', (t) =>
   t.field({
     type: RunEvent,
-    description: 'Events of a run from its start, or after `after`. Completes when the run has ended.',
+    description: 'Events of a run from its start, or from the position `after`. Completes when the run has ended.',
     args: { runId: t.arg.id({ required: true }), after: t.arg({ type: 'StreamCursor' }) },
     subscribe: (_, { runId, after }, { streams, ...watcher }) =>
       streams.runEvents(watcher, { runId, after: after ?? null }),

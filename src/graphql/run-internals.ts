@@ -6,7 +6,7 @@ import type * as shapes from './shapes.ts'
 import { usageOf } from './token-usage.ts'
 
 RunInternals.implement({
-  description: 'What a run sent to its models, and on whose behalf it works. For admins.',
+  description: 'What a run sent to its models, and on whose behalf it works. Admins only.',
   fields: (t) => ({
     steps: t.connection(
       {
@@ -23,7 +23,7 @@ RunInternals.implement({
     ),
     hint: t.string({
       nullable: true,
-      description: 'Why the text that the model wrote was not posted, and what to do about it; null otherwise.',
+      description: 'If the model wrote text that was not posted, explains why and what to do about it. Null otherwise.',
       async resolve({ runId }, _, { loaders }) {
         if (!(await loaders.unheard.load(runId))) return null
         const run = await loaders.runs.load(runId)

@@ -20,7 +20,7 @@ builder.objectFields(Run, (t) => ({
     type: Entity,
     nullable: true,
     description:
-      'The human or agent that stopped the run. Null if nobody did (also after HANDED_ON), if the operator did, or if the viewer may not see who did.',
+      'The human or agent that stopped the run. Null if the run was not stopped, if the operator stopped it, or if the viewer may not see that human or agent. Also null if the stop reason is HANDED_ON.',
     resolve: ({ stoppedById }, _, { loaders }) => loadOptional(loaders.visible.entities, stoppedById),
   }),
   parent: t.field({

@@ -11,7 +11,7 @@ const StopRunInput = builder.inputType('StopRunInput', {
     cascade: t.boolean({
       required: true,
       defaultValue: false,
-      description: 'Also stop every run, in any space, that this run started.',
+      description: 'Whether to stop every run that this run started as well, in any space.',
     }),
   }),
 })
@@ -22,7 +22,7 @@ const StopRunPayload = builder.objectRef<{ run: shapes.Run; stoppedRuns: shapes.
     stoppedRuns: t.expose('stoppedRuns', {
       type: [Run],
       description:
-        'The runs that this mutation stopped and that the viewer may see; the run itself first if it had not ended. With `cascade`, active descendants are stopped even if the run itself has ended. ConflictError if there was nothing to stop.',
+        'The runs that this mutation stopped and that the viewer may see. The run itself is the first unless it had already ended. With `cascade`, active descendants are stopped even if the run itself has ended, and a ConflictError means that there was nothing to stop.',
     }),
   }),
 })
@@ -32,7 +32,9 @@ builder.mutationField('stopRun', (t) =>
     type: StopRunPayload,
     errors: {
       types: [ForbiddenError, NotFoundError, ConflictError],
-      union: { description: 'ConflictError: the run had already ended.' },
+      union: {
+        description: 'ConflictError: the run had already ended and, with `cascade`, no run that it started was active.',
+      },
     },
     args: { input: t.arg({ type: StopRunInput, required: true }) },
     async resolve(_, { input }, context) {
@@ -62,12 +64,12 @@ builder.mutationField('retryRun', (t) =>
   t.field({
     type: RetryRunPayload,
     description:
-      "Repeats the trigger of a FAILED run, with the same root, depth and requesters. For human members of the trigger's space, the service that triggered the run, and admins.",
+      "Starts a new run with the trigger, root, depth and requesters of a FAILED run. Only human members of the trigger's space, the service that triggered the run, and admins may retry a run.",
     errors: {
       types: [ConflictError, ForbiddenError, LimitExceededError, NotFoundError, RateLimitedError],
       union: {
         description:
-          'ConflictError: the run has not failed, was already retried, its chain has continued, or its agent is paused. LimitExceededError: the root has reached its maximum number of runs, or a budget is exhausted.',
+          'ConflictError: the run has not failed, was already retried, its chain has already continued, or its agent is paused. LimitExceededError: the root has reached its maximum number of runs, or a budget is exhausted.',
       },
     },
     args: { input: t.arg({ type: RetryRunInput, required: true }) },

@@ -40,14 +40,14 @@ builder.objectFields(Run, (t) => ({
   triggerType: t.expose('triggerType', { type: TriggerTypeType }),
   triggerSummary: t.string({
     description:
-      'One line: who or what started the run, and why. The reason is left out for viewers who may not see it.',
+      'One line that says who or what started the run, and why. The reason is omitted for viewers who may not see it.',
     resolve: (run, _, context) => triggerSummaryFor(run, context),
   }),
   triggerSpace: t.field({
     type: Space,
     nullable: true,
     description:
-      '`triggerSpace`, `triggerMessage` and `activeSpace` are null if there is none or the viewer may not see it.',
+      'Null if no space triggered the run, or if the viewer may not see the space. The same holds for `triggerMessage` and `activeSpace`.',
     resolve: ({ triggerSpaceId }, _, { loaders }) => loadOptional(loaders.visible.spaces, triggerSpaceId),
   }),
   triggerMessage: t.field({

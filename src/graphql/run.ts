@@ -44,7 +44,7 @@ Run.implement({
     summary: t.string({
       nullable: true,
       description:
-        "The agent's closing text. Internal, never posted to a space. Null unless the viewer is an admin or the service that triggered the run.",
+        "The agent's closing text, which is internal and never posted to a space. Null unless the viewer is an admin or the service that triggered the run.",
       resolve: (run, _, { domain, viewer }) => (domain.visibility.runThoughts(viewer, run) ? run.summary : null),
     }),
     toolCalls: t.field({
@@ -67,7 +67,7 @@ Run.implement({
     }),
     streamCursor: t.field({
       type: 'StreamCursor',
-      description: 'Where to resume `runEvents`: pass it as `after`.',
+      description: 'The position from which to resume `runEvents`: pass it as `after`.',
       resolve: ({ id }, _, { loaders }) => loaders.runCursors.load(id),
     }),
     queuedAt: t.expose('queuedAt', { type: 'DateTime' }),
@@ -80,7 +80,7 @@ builder.objectField(Run, 'error', (t) =>
   t.string({
     nullable: true,
     description:
-      "If the model's provider failed, admins see the provider's message, and others see what they can do. For runs that have read from a confidential space, members see the stop reason, services null.",
+      "If the model's provider failed, admins see the provider's message, and others see advice on what to do. If the run has read from a confidential space, members see only the stop reason, and services see null.",
     resolve: (run, _, { viewer }) => errorFor(run, viewer),
   }),
 )

@@ -10,18 +10,18 @@ const SendMessageInput = builder.inputType('SendMessageInput', {
     spaceId: t.id({ required: true }),
     text: t.string({ required: true, description: 'May be empty if the message has files.' }),
     fileIds: t.idList({
-      description: 'Files that the sender has uploaded and not sent yet, at most 20; see `POST /files`.',
+      description: 'Files that the sender has uploaded with `POST /files` and not sent yet; at most 20.',
     }),
     replyToId: t.id({
       description:
-        'A message of the space: the new message joins its thread, or starts a thread on it. NotFoundError for other messages; BadInputError for a deleted one, unless it has a thread.',
+        "A message of the space. The new message joins that message's thread, or starts one. NotFoundError if the message is not in the space. BadInputError if the message was deleted and has no thread.",
     }),
     mentionedAgentId: t.id({
-      description: 'The same as one of `mentionedIds`; must be an agent that is a member of the space.',
+      description: 'Has the same effect as the id in `mentionedIds`. Must be an agent that is a member of the space.',
     }),
     mentionedIds: t.idList({
       description:
-        'Members of the space, humans or agents, at most 20. Under MENTION_CHAIN routing at most one agent. BadInputError for others, and for paused agents.',
+        'Humans and agents that are members of the space; at most 20 and, under MENTION_CHAIN routing, at most one agent. The id of a paused agent, or of anything else, causes a BadInputError.',
     }),
     idempotencyKey: t.string({
       description:
@@ -36,11 +36,13 @@ const SendMessagePayload = builder
     fields: (t) => ({
       sentMessage: t.expose('sentMessage', {
         type: Message,
-        description: 'Not named `message`, so that clients can select it next to `... on Error { message }`.',
+        description:
+          'This field is not called `message`, so that clients can select it together with `... on Error { message }`.',
       }),
       runs: t.expose('runs', {
         type: [Run],
-        description: 'The runs that the message started. Empty if it only reached inboxes.',
+        description:
+          'The runs that the message started. Empty if only persistent agents received it, in their inboxes.',
         complexity: { field: 1, multiplier: 3 },
       }),
     }),
@@ -53,12 +55,13 @@ builder.queryField('wakes', (t) =>
     type: [Agent],
     complexity: { field: 10, multiplier: 10 },
     description:
-      'The agents that a message of the viewer would wake now, in join order; at most 100. NOT_FOUND if the viewer may not see the space, or the message to reply to is not in it.',
+      'The agents that a message of the viewer would wake now, in the order in which they joined; at most 100. NOT_FOUND if the viewer may not see the space, or if the space does not contain the message to reply to.',
     args: {
       spaceId: t.arg.id({ required: true }),
-      mentionedIds: t.arg.idList({ description: 'Ids of anything but agent members are ignored.' }),
+      mentionedIds: t.arg.idList({ description: 'Ids that do not belong to agents in the space are ignored.' }),
       replyToId: t.arg.id({
-        description: 'The message that the new message would reply to: the turns and waits of its thread apply.',
+        description:
+          'The message that the new message would reply to. If given, the result depends on whose turn it is, and which tool calls wait, in the thread of that message.',
       }),
     },
     async resolve(_, { spaceId, mentionedIds, replyToId }, { domain, viewer, loaders }) {

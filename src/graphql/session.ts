@@ -40,7 +40,9 @@ builder.objectField(Human, 'sessions', (t) =>
 )
 
 const EndSessionInput = builder.inputType('EndSessionInput', {
-  fields: (t) => ({ id: t.id({ description: 'If absent: all sessions except this one.' }) }),
+  fields: (t) => ({
+    id: t.id({ description: "If absent: all of the viewer's sessions except that of the current request." }),
+  }),
 })
 
 const EndSessionPayload = builder.objectRef<{ endedSessionIds: string[] }>('EndSessionPayload').implement({
@@ -51,7 +53,7 @@ builder.mutationField('endSession', (t) =>
   t.field({
     type: EndSessionPayload,
     description:
-      "Ends sessions of the viewer, with their sockets, on every process within a second. An admin may end anybody's. Access tokens stay valid.",
+      "Ends sessions of the viewer and closes their sockets, on every server process within a second. An admin may end anybody's session. Access tokens stay valid.",
     errors: { types: [ForbiddenError, NotFoundError] },
     args: { input: t.arg({ type: EndSessionInput, required: true }) },
     async resolve(_, { input }, context) {

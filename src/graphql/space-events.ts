@@ -62,7 +62,7 @@ const memberEvent = (type: OfMember) =>
 
 spaceEvent(
   'SpaceSnapshot',
-  'The current state of the space; later events continue from it. Sent first if `after` is absent or older than the stored events, so a gap is never silent.',
+  'The current state of the space, from which later events continue. Sent first if `after` is absent or older than the stored events, so that clients always notice a gap.',
 )
 spaceEvent('SpaceUpdated', "The space's name, description, routing or admin agent changed.")
 messageEvent(
@@ -79,7 +79,7 @@ memberEvent('MemberLeft')
 
 event('MessageTextDelta').implement({
   description:
-    'Insert `delta` at UTF-16 code unit `offset` of text part `partIndex`; create the part if it does not exist. If `offset` is less than the length of your text, drop the overlap, so that applying a delta twice changes nothing. A delta never splits a surrogate pair.',
+    'New text of a streaming message. Insert `delta` at UTF-16 code unit `offset` of text part `partIndex`; create the part if it does not exist. If `offset` is less than the length of your text, drop the overlap, so that applying a delta twice changes nothing. A delta never splits a surrogate pair.',
   interfaces: [SpaceEvent],
   fields: (t) => ({
     messageId: t.exposeID('messageId'),
@@ -89,7 +89,7 @@ event('MessageTextDelta').implement({
     part: t.field({
       type: TextPart,
       description:
-        'The part at delivery, at least up to the end of this delta. Enough for clients with a normalized cache.',
+        'The part at the time of delivery; contains at least this delta and the text before it. A client with a normalized cache needs only this field.',
       async resolve({ messageId, partIndex: index, offset, delta }, _, { loaders }) {
         const part = (await loaders.messages.load(messageId))?.parts[index]
         const known = part?.type === 'text' ? part.text : ''
@@ -102,7 +102,7 @@ event('MessageTextDelta').implement({
 
 event('MessageTextReplaced').implement({
   description:
-    'The text of a streaming part from `offset` (UTF-16 units) on is replaced by `text`: a retried model call wrote something else.',
+    'Replace the text of a streaming part, from UTF-16 code unit `offset` to its end, with `text`. Sent when a retried model call has generated different text.',
   interfaces: [SpaceEvent],
   fields: (t) => ({
     messageId: t.exposeID('messageId'),
@@ -112,7 +112,7 @@ event('MessageTextReplaced').implement({
     text: t.exposeString('text'),
     part: t.field({
       type: TextPart,
-      description: 'The part at delivery. Enough for clients with a normalized cache.',
+      description: 'The part at the time of delivery. A client with a normalized cache needs only this field.',
       async resolve({ messageId, partIndex: index, text }, _, { loaders }) {
         const part = (await loaders.messages.load(messageId))?.parts[index]
         return { messageId, index, part: { type: 'text' as const, text: part?.type === 'text' ? part.text : text } }
@@ -147,7 +147,7 @@ const MemberPresence = builder.objectRef<AnyMemberPresence>('MemberPresence').im
 
 event('MemberPresenceChanged').implement({
   description:
-    'Presence and typing of human members, at most once a second for each space. Not stored and not replayed: `cursor` is that of the last stored event. After subscribing again, read `Human.presence` again. Only sent if `changes` is selected.',
+    'Presence and typing of human members, sent at most once a second for each space, and only if the operation selects `changes`. The event is neither stored nor replayed; `cursor` is that of the last stored event. After a reconnect, read `Human.presence` again.',
   interfaces: [SpaceEvent],
   fields: (t) => ({ changes: t.expose('changes', { type: [MemberPresence] }) }),
 })
@@ -156,7 +156,7 @@ builder.subscriptionField('spaceMessages', (t) =>
   t.field({
     type: SpaceEvent,
     description:
-      'Events of a space: a snapshot first, or the events after `after`. Ends with an error when the viewer is no longer a member.',
+      'Events of a space, starting with a snapshot or, if `after` is given, from that position. Ends with an error when the viewer is no longer a member.',
     args: { spaceId: t.arg.id({ required: true }), after: t.arg({ type: 'StreamCursor' }) },
     subscribe: (_, { spaceId, after }, { streams, ...watcher }, info) => {
       const selectsPresence = askedOfEvent(info, 'MemberPresenceChanged').has('changes')

@@ -7,10 +7,9 @@ import { RoutingType } from './enums.ts'
 import { Space } from './refs.ts'
 import type * as shapes from './shapes.ts'
 
-const ADMINS_ONLY = 'Only admins may set it; others get a ForbiddenError.'
+const ADMINS_ONLY = 'Only admins may set a budget; others get a ForbiddenError.'
 
-const NARROWS =
-  'For BROADCAST routing: whether a message that mentions an agent wakes only that agent. A new space has false by default.'
+const NARROWS = 'For BROADCAST routing: whether a message that mentions an agent wakes only that agent. Default false.'
 
 const CreateSpaceInput = builder.inputType('CreateSpaceInput', {
   fields: (t) => ({
@@ -35,7 +34,7 @@ const UpdateSpaceInput = builder.inputType('UpdateSpaceInput', {
     mentionNarrows: t.boolean({ description: NARROWS }),
     confidential: t.boolean({
       description:
-        'Any human member may set it to true, but only admins may set it to false; others get a ForbiddenError. BadInputError if the space has no human.',
+        'Any human member may set `confidential` to true. Only admins may set it to false; others get a ForbiddenError. BadInputError if the space has no human.',
     }),
     budget: t.field({ type: BudgetInput, description: ADMINS_ONLY }),
   }),
@@ -60,7 +59,7 @@ const spacePayload = (name: string) =>
 const RemoveMemberPayload = builder
   .objectRef<{ spaceId: string; entityId: string; space: shapes.Space | null }>('RemoveMemberPayload')
   .implement({
-    description: '`space` is null if the viewer has left the space through this mutation.',
+    description: '`space` is null if the viewer removed themselves, that is, left the space.',
     fields: (t) => ({
       spaceId: t.exposeID('spaceId'),
       entityId: t.exposeID('entityId'),
@@ -130,7 +129,8 @@ builder.mutationFields((t) => ({
   }),
   removeMember: t.field({
     type: RemoveMemberPayload,
-    description: 'For members and admins. If somebody else removes a human, all join links of the space end.',
+    description:
+      'Only members of the space and admins may remove members. When a human is removed by somebody else, all join links of the space stop working.',
     errors: { types: [ForbiddenError, NotFoundError] },
     args: { input: t.arg({ type: RemoveMemberInput, required: true }) },
     async resolve(_, { input }, context) {

@@ -14,7 +14,7 @@ Space.implement({
     routing: t.expose('routing', { type: RoutingType }),
     confidential: t.exposeBoolean('confidential', {
       description:
-        'Whether content of this space may be repeated only in places where every human who can read it is also a member of this space.',
+        'Whether the space is confidential. Content of a confidential space may be repeated only where all humans who can read it are also members of this space.',
     }),
     mentionNarrows: t.exposeBoolean('mentionNarrows', {
       description: 'For BROADCAST routing: whether a message that mentions an agent wakes only that agent.',
@@ -22,24 +22,25 @@ Space.implement({
     adminAgent: t.field({
       type: Agent,
       nullable: true,
-      description: "The agent that human messages wake under ADMIN routing. If none is set: the space's only agent.",
+      description:
+        "The agent that human messages wake under ADMIN routing. If no agent is set, this is the space's only agent.",
       resolve: async ({ id }, _, { loaders }) => loadOptional(loaders.entities, await loaders.adminAgents.load(id)),
     }),
     members: t.field({
       type: [Entity],
-      description: 'At most 500.',
+      description: 'A space has at most 500 members.',
       resolve: ({ id }, _, { loaders }) => loaders.members.load(id),
     }),
     messages: t.connection(
       {
         type: Message,
         description:
-          'Ordered by `seq`. Without `first` and `last`: the last 50. `after` and `before` also accept the id of a message.',
+          'The messages in order of `seq`. Without `first` and `last`, the last 50 messages are returned. `after` and `before` also accept the id of a message.',
         complexity: sizeOfPage(DEFAULT_MESSAGES),
         args: {
           rootsOnly: t.arg.boolean({
             defaultValue: false,
-            description: 'Leaves out the replies of threads; see `Message.thread`.',
+            description: 'If true, omits replies in threads; see `Message.thread`.',
           }),
         },
         async resolve({ id: parentId }, { rootsOnly, ...page }, { loaders }) {
@@ -59,7 +60,7 @@ Space.implement({
     streamCursor: t.field({
       type: 'StreamCursor',
       description:
-        'Where to resume `spaceMessages`: pass it as `after`. Taken before the operation reads anything else of this space, so that `messages` contains everything up to it, including the text of STREAMING messages.',
+        'The position from which to resume `spaceMessages`: pass it as `after`. The server reads this position before anything else of the space, so `messages` in the same operation contains everything up to it, including the text of STREAMING messages.',
       resolve: ({ id }, _, { loaders }) => loaders.spaceCursors.load(id),
     }),
     standingGrants: t.field({
@@ -80,7 +81,7 @@ builder.objectFields(Space, (t) => ({
     nullable: true,
     complexity: { field: 5, multiplier: 1 },
     description:
-      "The first message outside of threads after the viewer's read marker that somebody else sent. Null if there is none or the viewer is not human.",
+      "The first message, not counting replies in threads, that somebody else sent after the viewer's read marker. Null if there is none or the viewer is not human.",
     resolve: ({ id }, _, { loaders }) => loaders.firstUnread.load(id),
   }),
   unreadCount: t.int({

@@ -22,7 +22,7 @@ async function mayDecide(grant: shapes.StandingGrant, context: Context): Promise
 
 StandingGrant.implement({
   description:
-    "An approval in advance, by the people and with the quorum that the tool's approval policy names: calls that the grant covers are executed without further approval. A grant covers a call only while enough of the people who approved the grant may decide on that call.",
+    "An approval in advance: calls that the grant covers are executed without further approval. The grant itself needs the approvers and the quorum of the tool's approval policy. It covers a call only while enough of the people who approved the grant may decide on that call.",
   interfaces: [Node],
   fields: (t) => ({
     id: t.exposeID('id', { description: '`grt_…`' }),
@@ -33,19 +33,20 @@ StandingGrant.implement({
     toolName: t.exposeString('toolName'),
     toolDigest: t.exposeString('toolDigest', {
       description:
-        "Identifies the tool's definition, address and approval policy. A change to the tool ends the grant.",
+        "A digest of the tool's definition, URL and approval policy. If any of these changes, the grant ends.",
     }),
     space: t.field({
       type: Space,
       nullable: true,
       description:
-        'The space that shows the calls. Null: the grant covers only calls that no space shows, or the viewer may not see the space.',
+        'The space that shows the calls. Null if the grant covers only calls that no space shows, or if the viewer may not see the space.',
       resolve: ({ spaceId }, _, { loaders }) => loadOptional(loaders.visible.spaces, spaceId),
     }),
     inputSchema: t.field({
       type: 'JSON',
       nullable: true,
-      description: 'A JSON Schema that the input of a call must match as well. Null means any input.',
+      description:
+        "A JSON Schema that the input of a call must match in addition to the tool's own schema. Null means any input.",
       resolve: ({ inputSchema }) => inputSchema,
     }),
     maxCalls: t.exposeInt('maxCalls', { nullable: true }),
@@ -55,7 +56,7 @@ StandingGrant.implement({
     amountProperty: t.exposeString('amountProperty', {
       nullable: true,
       description:
-        'The numeric property of the input that is summed up to `maxAmount`. A call without this property, or with a negative amount, is not covered.',
+        'The numeric property of the input whose sum over all calls may reach `maxAmount`. A call without this property, or with a negative amount, is not covered.',
     }),
     maxAmount: t.exposeFloat('maxAmount', { nullable: true }),
     usedAmount: t.exposeFloat('usedAmount'),
@@ -69,7 +70,7 @@ StandingGrant.implement({
     revokedBy: t.field({
       type: Human,
       nullable: true,
-      description: 'Null if the grant was not revoked, or an admin revoked it.',
+      description: 'The human who revoked the grant. Null if the grant was not revoked, or if an admin revoked it.',
       resolve: ({ revokedById }, _, { loaders }) => loadOptional(loaders.entities, revokedById),
     }),
     state: t.field({ type: StandingGrantState, resolve: stateOf }),
@@ -77,7 +78,7 @@ StandingGrant.implement({
     decisions: t.field({
       type: [ApprovalDecision],
       complexity: { field: 1, multiplier: 3 },
-      description: 'The decisions, oldest first; the first one is by the human who proposed the grant.',
+      description: 'The decisions, oldest first. The first decision is that of the human who proposed the grant.',
       resolve: async (grant, _, context) => (await standingOf(grant, context)).decisions,
     }),
     mayDecide: t.boolean({
@@ -95,7 +96,7 @@ builder.queryField('standingGrants', (t) =>
   t.field({
     type: [StandingGrant],
     description:
-      'The newest 100 standing grants that the viewer may see, newest first: those in its spaces, and those on which it may decide. An admin sees all.',
+      "The newest 100 standing grants that the viewer may see, newest first. These are the grants in the viewer's spaces and those on which the viewer may decide. An admin sees all grants.",
     args: { agentId: t.arg.id(), spaceId: t.arg.id() },
     resolve: (_, { agentId, spaceId }, { domain, viewer }) =>
       domain.grantReading.list(viewer, { agentId: agentId ?? null, spaceId: spaceId ?? null }),
@@ -103,21 +104,22 @@ builder.queryField('standingGrants', (t) =>
 )
 
 const ProposeStandingGrantInput = builder.inputType('ProposeStandingGrantInput', {
-  description: 'One of `inputSchema`, `maxCalls` and `maxAmount` is required.',
+  description: 'At least one of `inputSchema`, `maxCalls` and `maxAmount` is required.',
   fields: (t) => ({
     toolCallId: t.id({
       required: true,
-      description: 'A call that waits for approval, which determines the agent, the tool and the space.',
+      description:
+        'A call that waits for approval. The grant applies to the agent, the tool and the space of this call.',
     }),
     inputSchema: t.field({ type: 'JSON' }),
     maxCalls: t.int({ description: '1 to 1,000,000.' }),
-    amountProperty: t.string({ description: 'Required with `maxAmount`, and only with it.' }),
+    amountProperty: t.string({ description: 'Required with `maxAmount`, and not allowed without it.' }),
     maxAmount: t.float({ description: 'Above 0, at most 1,000,000,000,000.' }),
     expiresInSeconds: t.int({ required: true, description: '1 to 2,592,000 (30 days).' }),
     approveCall: t.boolean({
       required: true,
       defaultValue: true,
-      description: 'Whether to approve the call itself as well.',
+      description: 'Whether this mutation also approves the call itself.',
     }),
   }),
 })
@@ -148,12 +150,12 @@ builder.mutationFields((t) => ({
   proposeStandingGrant: t.field({
     type: ProposeStandingGrantPayload,
     description:
-      'For approvers of a waiting call: proposes a standing grant, under which calls like it are executed without further approval, and approves the grant as the viewer.',
+      "Approvers of a waiting call only. Proposes a standing grant, under which similar calls are executed without further approval. The viewer's own approval of the grant is recorded at the same time.",
     errors: {
       types: [BadInputError, ConflictError, ForbiddenError, NotFoundError, RateLimitedError],
       union: {
         description:
-          'ConflictError: the call is settled, the tool is marked `alwaysAsk` or was changed, or it already has 20 standing grants in this space.',
+          'ConflictError: the call has been settled, the tool is marked `alwaysAsk` or was changed, or the tool already has 20 standing grants in this space.',
       },
     },
     args: { input: t.arg({ type: ProposeStandingGrantInput, required: true }) },
@@ -167,10 +169,14 @@ builder.mutationFields((t) => ({
   }),
   decideStandingGrant: t.field({
     type: grantPayload('DecideStandingGrantPayload'),
-    description: 'For those who may decide on calls to the tool. The first denial ends the grant.',
+    description:
+      'Only humans who may decide on calls to the tool may decide on the grant. A single denial ends the grant.',
     errors: {
       types: [BadInputError, ConflictError, ForbiddenError, NotFoundError, RateLimitedError],
-      union: { description: 'ConflictError: the grant is decided or has ended, or this human has already decided.' },
+      union: {
+        description:
+          'ConflictError: the grant was already approved or denied, the grant has ended, or this human has already decided on it.',
+      },
     },
     args: { input: t.arg({ type: DecideStandingGrantInput, required: true }) },
     async resolve(_, { input }, context) {
@@ -182,7 +188,7 @@ builder.mutationFields((t) => ({
   revokeStandingGrant: t.field({
     type: grantPayload('RevokeStandingGrantPayload'),
     description:
-      'For those who may decide on calls to the tool, and admins. The grant approves no further calls, except calls that have already started.',
+      'Revokes a standing grant, so that it approves no further calls. Calls that have already started are not affected. Only humans who may decide on calls to the tool, and admins, may revoke the grant.',
     errors: {
       types: [ConflictError, ForbiddenError, NotFoundError],
       union: { description: 'ConflictError: the grant has ended.' },

@@ -6,7 +6,7 @@ import { Message, Space } from './refs.ts'
 import type * as shapes from './shapes.ts'
 
 const Thread = builder.objectRef<shapes.Thread>('Thread').implement({
-  description: 'The replies to a message, and the replies to those. Replies are messages of the space.',
+  description: 'The replies to a message, and the replies to these replies. Replies are messages of the space.',
   fields: (t) => ({
     rootId: t.exposeID('threadRootId', { description: 'The id of the first message.' }),
     root: t.field({
@@ -15,7 +15,7 @@ const Thread = builder.objectRef<shapes.Thread>('Thread').implement({
       description: 'The first message; null once retention has deleted it.',
       resolve: ({ threadRootId }, _, { loaders }) => loadOptional(loaders.messages, threadRootId),
     }),
-    replyCount: t.exposeInt('replyCount', { description: 'Counted up to 10,000.' }),
+    replyCount: t.exposeInt('replyCount', { description: 'The number of replies, counted up to 10,000.' }),
     lastReplyAt: t.expose('lastReplyAt', { type: 'DateTime', nullable: true }),
     unreadCount: t.int({
       complexity: 10,
@@ -27,7 +27,8 @@ const Thread = builder.objectRef<shapes.Thread>('Thread').implement({
     messages: t.connection(
       {
         type: Message,
-        description: 'The replies by `seq`, without the first message. The arguments are those of `Space.messages`.',
+        description:
+          'The replies in order of `seq`, without the first message. The arguments are the same as those of `Space.messages`.',
         complexity: sizeOfPage(DEFAULT_MESSAGES),
         async resolve({ threadRootId: parentId }, page, { loaders }) {
           const found = await loaders.replyPages.load({ parentId, request: messagesRequest(page) })

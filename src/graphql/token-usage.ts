@@ -10,7 +10,7 @@ TokenUsage.implement({
     }),
     inputTokens: t.exposeInt('inputTokens'),
     cachedInputTokens: t.int({
-      description: 'Part of `inputTokens`.',
+      description: 'Included in `inputTokens`.',
       resolve: ({ cachedInputTokens = 0 }) => cachedInputTokens,
     }),
     outputTokens: t.exposeInt('outputTokens'),

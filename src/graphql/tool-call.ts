@@ -97,7 +97,7 @@ ToolCall.implement({
       type: 'JSON',
       nullable: true,
       description:
-        'The input without routing fields (targetSpaceId, mention). `input`, `output` and `error` are null unless the viewer is an admin, the service that triggered the run, or a member of the space in which the call is a visible part.',
+        'The input without the routing fields `targetSpaceId` and `mention`. `input`, `output` and `error` are null unless the viewer is an admin, the service that triggered the run, or a member of the space in which the call is a visible part.',
       resolve: (call, _, context) => intoIt(call, () => contentOf(call, 'input', context), context),
     }),
     output: t.field({
@@ -134,7 +134,7 @@ ToolCall.implement({
       type: ToolCallWait,
       nullable: true,
       description:
-        'What the call waits for, if anything. `Run.pendingToolCalls` contains only calls with RESULT, `Viewer.pendingToolCalls` all calls that the viewer may answer.',
+        'What the call waits for; null if it is not waiting. `Run.pendingToolCalls` contains only calls that wait for RESULT. `Viewer.pendingToolCalls` contains all calls that the viewer may answer.',
       resolve: (call) => waitsFor(call),
     }),
     settledAt: t.expose('settledAt', { type: 'DateTime', nullable: true }),
@@ -144,7 +144,7 @@ ToolCall.implement({
 })
 
 const CallAuthorization = builder.objectRef<shapes.ToolCall>('CallAuthorization').implement({
-  description: 'A call that waits until a person has connected to an MCP server.',
+  description: 'The connection to an MCP server that a person has to make before a waiting tool call can continue.',
   fields: (t) => ({
     human: t.field({
       type: Human,
@@ -161,7 +161,7 @@ const CallAuthorization = builder.objectRef<shapes.ToolCall>('CallAuthorization'
     url: t.string({
       nullable: true,
       description:
-        'Where the person connects, in a browser in which they are signed in. Null for all other viewers, for whom the address does not work.',
+        'The page on which the person connects, in a browser in which they are signed in. Null for all other viewers, because the page works only for this person.',
       resolve: ({ id, approverIds }, _, context) =>
         context.viewer.scope === 'HUMAN' && context.viewer.acting === undefined && context.viewer.id === approverIds[0]
           ? linkTo(context, `${CONNECT_PATH}${id}`)
@@ -181,28 +181,28 @@ builder.objectFields(ToolCall, (t) => ({
     type: StandingGrant,
     nullable: true,
     description:
-      'The standing grant by which the call was executed without further approval. Null if there was none, or the viewer may not see it.',
+      'The standing grant that allowed the call to be executed without further approval. Null if there was none, or if the viewer may not see it.',
     resolve: ({ grantId }, _, { loaders }) => loadOptional(loaders.visible.standingGrants, grantId),
   }),
   authorization: t.field({
     type: CallAuthorization,
     nullable: true,
     description:
-      'The person who has to connect to an MCP server before the call is made (`McpAuthorization.PERSON`). Null if nobody has to connect, and for viewers who do not see `approval`. This person can only deny the call; the call continues once they have connected.',
+      'Set while the call waits for a person to connect to an MCP server (`McpAuthorization.PERSON`). The call continues once the person has connected; with `decideToolCall`, the person can only deny it. Null for viewers who do not see `approval`.',
     resolve: (call, _, context) => (connectsTo(call) === null ? null : intoIt(call, () => call, context)),
   }),
   claimedBy: t.field({
     type: Human,
     nullable: true,
     description:
-      'The human who claimed the call with `claimToolCall`. Others may still answer. Null again if this human may no longer answer.',
+      'The human who claimed the call with `claimToolCall`. Other people may still answer the call. Null again once this human may no longer answer it.',
     resolve: async (call, _, { loaders }) =>
       call.claimedById === null ? null : loadOptional(loaders.entities, await loaders.claimers.load(call)),
   }),
   answeredBy: t.field({
     type: Entity,
     nullable: true,
-    description: 'The entity that submitted the result. Null if nobody did or the viewer may not see it.',
+    description: 'The entity that submitted the result. Null if no entity did, or if the viewer may not see it.',
     resolve: ({ answeredById }, _, { loaders }) => loadOptional(loaders.visible.entities, answeredById),
   }),
   answeredByService: t.exposeString('answeredByService', {

@@ -10,7 +10,7 @@ const ConnectMcpServerInput = builder.inputType('ConnectMcpServerInput', {
     server: t.field({ type: McpServerInput, required: true }),
     agentId: t.id({
       description:
-        "An agent whose stored headers are used where the input has none: those of its server with this name, if the URL's origin is the same. Required for `oauth: SERVER` and `PERSON`: the token is stored with that server, which has to have this URL.",
+        'An agent that already has an MCP server with this name. If the input has no headers, the stored headers of that server are used, provided that the URL has the same origin. Required for `oauth: SERVER` and `PERSON`, which store the token with that server; its URL must then be the same as in the input.',
     }),
   }),
 })
@@ -20,15 +20,16 @@ const ConnectMcpServerPayload = builder.objectRef<shapes.ConnectedMcpServer>('Co
     tools: t.expose('tools', {
       type: [McpTool],
       nullable: true,
-      description: 'All tools of the server. Null if the server requires authorization first, or could not be used.',
+      description: 'All tools of the MCP server. Null if it requires authorization first, or could not be used.',
     }),
     authorizationUrl: t.exposeString('authorizationUrl', {
       nullable: true,
-      description: 'The URL at which the admin authorizes in a browser, which then returns to `/auth/mcp/callback`.',
+      description:
+        'The URL that the admin opens in a browser to authorize the connection. The browser then returns to `/auth/mcp/callback`.',
     }),
     error: t.exposeString('error', {
       nullable: true,
-      description: "The server's message if it could not be used.",
+      description: 'Why the MCP server could not be used. Null if it could be used.',
     }),
   }),
 })
@@ -37,7 +38,7 @@ const ReadOpenApiInput = builder.inputType('ReadOpenApiInput', {
   fields: (t) => ({
     document: t.string({
       description:
-        'The document itself, OpenAPI 3 as JSON or YAML. Exactly one of `document` and `url`; at most 5 MB. A request has at most 1 MiB, so pass a larger document by its URL.',
+        'The OpenAPI 3 document itself, as JSON or YAML. Pass either `document` or `url`. A request can have at most 1 MiB, so pass a larger document, of at most 5 MB, by its URL.',
     }),
     url: t.string({ description: 'The URL of the document.' }),
   }),
@@ -55,12 +56,12 @@ const OpenApiTool = builder.objectRef<shapes.OpenApiTool>('OpenApiTool').impleme
     }),
     method: t.exposeString('method', {
       description:
-        'GET, POST, PUT, PATCH or DELETE. Inputs that the URL does not name are the JSON body, or the query of a GET or DELETE.',
+        'GET, POST, PUT, PATCH or DELETE. Inputs that the URL does not contain are sent as the JSON body, or as the query of a GET or DELETE.',
     }),
     inputSchema: t.expose('inputSchema', { type: 'JSON' }),
     problem: t.exposeString('problem', {
       nullable: true,
-      description: 'Why the tool cannot be used unchanged. Null if it can.',
+      description: 'Why the tool cannot be used without changes. Null if it can.',
     }),
   }),
 })
@@ -89,7 +90,7 @@ builder.mutationFields((t) => ({
   connectMcpServer: t.field({
     type: ConnectMcpServerPayload,
     description:
-      'For admins. Lists the tools of an MCP server, without changing an agent. If the agent already has the server at this URL, the list is stored, as it is when a run lists the tools.',
+      "Admins only. Lists the tools of an MCP server, without changing the settings of an agent. If the agent already has the server at this URL, the list is stored as the agent's current list.",
     errors: { types: [BadInputError, ForbiddenError, NotFoundError] },
     args: { input: t.arg({ type: ConnectMcpServerInput, required: true }) },
     resolve(_, { input }, context) {
@@ -102,7 +103,7 @@ builder.mutationFields((t) => ({
   }),
   readOpenApi: t.field({
     type: ReadOpenApiPayload,
-    description: 'For admins. Converts the operations of an OpenAPI document to HTTP tools.',
+    description: 'Admins only. Converts the operations of an OpenAPI document to definitions of HTTP tools.',
     errors: { types: [BadInputError, ForbiddenError] },
     args: { input: t.arg({ type: ReadOpenApiInput, required: true }) },
     async resolve(_, { input }, { domain, viewer }) {
@@ -112,7 +113,7 @@ builder.mutationFields((t) => ({
   tryTool: t.field({
     type: TryToolPayload,
     description:
-      'For admins. The request is actually sent, with a time limit of 60 seconds. SPACE and EXTERNAL tools cannot be tried.',
+      'Admins only. Calls a tool once with the given input, for at most 60 seconds. For an HTTP tool, the server sends a real request. SPACE and EXTERNAL tools cannot be tried.',
     errors: { types: [BadInputError, ForbiddenError] },
     args: { input: t.arg({ type: TryToolInput, required: true }) },
     resolve: (_, { input }, { domain, viewer }) => domain.toolSetup.tryTool(viewer, input),

@@ -12,7 +12,7 @@ builder.mutationField('setTyping', (t) =>
   t.field({
     type: SetTypingPayload,
     description:
-      'Shows the viewer as typing to the members of the space until `typingUntil`, or until they send a message. Call it every 3 s while a person types.',
+      'Shows the members of the space that the viewer is typing, until `typingUntil` or until the viewer sends a message. Clients call this mutation every 3 s while the person types.',
     errors: { types: [ForbiddenError, NotFoundError, RateLimitedError] },
     args: { input: t.arg({ type: SetTypingInput, required: true }) },
     async resolve(_, { input }, context) {

@@ -14,7 +14,7 @@ const UsageDimension = builder.enumType('UsageDimension', {
     MODEL: {},
     HUMAN: {
       description:
-        'The human at the root of the usage: the sender of the message, or of the message under which an agent created the plan. Null for plans of admins, calls of services, and usage that was recorded before the server counted by human.',
+        'The human at the root of the usage: the human whose message started the runs, or whose message led an agent to create the plan. Null for plans of admins, calls of services, and usage recorded before the server counted by human.',
     },
   } as const,
 })
@@ -36,13 +36,13 @@ const UsageRow = builder.objectRef<shapes.UsageRow>('UsageRow').implement({
     human: t.field({
       type: Human,
       nullable: true,
-      description: 'For `UsageDimension.HUMAN`.',
+      description: 'Null unless `by` contains HUMAN.',
       resolve: ({ humanId }, _, { loaders }) => loadOptional(loaders.entities, humanId),
     }),
     runs: t.exposeInt('runs'),
     skippedCycles: t.exposeInt('skippedCycles', {
       description:
-        'Think cycles that skipped and did nothing else. Their tokens and cost are included; `runs` does not count them.',
+        'The number of think cycles that only called the skip tool. Their tokens and cost are included in this row; `runs` does not count them.',
     }),
     inputTokens: t.exposeFloat('inputTokens'),
     cachedInputTokens: t.exposeFloat('cachedInputTokens'),
@@ -56,7 +56,7 @@ builder.queryField('usage', (t) =>
     type: [UsageRow],
     nullable: true,
     description:
-      'Null unless the viewer is an admin. Days with `from` ≤ day < `to`. `by` may be empty. More than 10,000 rows cause a BAD_USER_INPUT error.',
+      'Usage on the UTC days with `from` ≤ day < `to`, grouped by the dimensions in `by`, which may be empty. A result of more than 10,000 rows causes a BAD_USER_INPUT error. Null unless the viewer is an admin.',
     complexity: { field: 10, multiplier: 20 },
     args: {
       from: t.arg({ type: 'DateTime', required: true }),
@@ -81,7 +81,7 @@ builder.objectField(Message, 'rootUsage', (t) =>
     type: TokenUsage,
     nullable: true,
     description:
-      "Usage so far of all runs and think cycles that this message started, directly or not. Everyone who sees the message may read the totals. MessageUpdated follows at most every 2 s, and once more when the last run has ended. Null for an agent's message.",
+      "Usage so far of all runs and think cycles that this message started, directly or indirectly. Everyone who sees the message may read the totals. MessageUpdated reports changes at most every 2 s, and once more when the last run has ended. Null for an agent's message.",
     resolve: async ({ id, rootId }, _, { loaders }) =>
       rootId === id ? usageOfRoot(await loaders.rootUsages.load(id)) : null,
   }),
@@ -91,7 +91,7 @@ builder.objectField(Run, 'rootUsage', (t) =>
   t.field({
     type: TokenUsage,
     description:
-      'Usage so far of all runs and think cycles that the root of this run started, directly or not. Everyone who sees the run may read the totals.',
+      'Usage so far of all runs and think cycles that the root of this run started, directly or indirectly. Everyone who sees the run may read the totals.',
     resolve: async ({ rootId }, _, { loaders }) => usageOfRoot(await loaders.rootUsages.load(rootId)),
   }),
 )

@@ -5,7 +5,7 @@ import { Space, StandingGrant, ToolCall, Viewer } from './refs.ts'
 import { type ViewerEvent as AnyViewerEvent, itself } from './streams.ts'
 
 const ViewerEvent = builder.interfaceRef<AnyViewerEvent>('ViewerEvent').implement({
-  description: 'Changes in all spaces of the viewer, as a sidebar needs them.',
+  description: "A change in one of the viewer's spaces, for a list of spaces with unread counts.",
   resolveType: ({ type }) => type,
   fields: (t) => ({ at: t.expose('at', { type: 'DateTime' }) }),
 })
@@ -14,7 +14,7 @@ type OfSpace = { at: Date; type: string; spaceId: string } & AnyViewerEvent
 type OfToolCall = { at: Date; type: string; toolCallId: string } & AnyViewerEvent
 
 builder.objectRef<AnyViewerEvent>('ViewerSnapshot').implement({
-  description: 'The first event of every subscription, and therefore also after a reconnect.',
+  description: 'The first event of every subscription, including one after a reconnect.',
   interfaces: [ViewerEvent],
   fields: (t) => ({ viewer: t.field({ type: Viewer, resolve: (_, __, { viewer }) => viewer }) }),
 })
@@ -52,13 +52,13 @@ toolCallEvent('ViewerToolCallWaiting')
 toolCallEvent('ViewerToolCallSettled')
 toolCallEvent(
   'ViewerToolCallChanged',
-  'Like RunToolCallChanged, for a call that the viewer may answer or could answer before.',
+  'The approval or the claim of a tool call changed. Delivered for calls that the viewer may answer, or could answer before the change.',
 )
 
 builder
   .objectRef<{ at: Date; type: string; grantId: string } & AnyViewerEvent>('ViewerStandingGrantChanged')
   .implement({
-    description: 'A standing grant that the viewer may see was proposed, decided on or used, or has ended.',
+    description: 'A standing grant that the viewer may see was proposed, approved, denied or used, or has ended.',
     interfaces: [ViewerEvent],
     fields: (t) => ({
       standingGrant: t.field({
@@ -77,7 +77,9 @@ const NoticeKindType = builder.enumType('NoticeKind', {
   values: {
     DECISION_WAITING: { description: 'A tool call waits for a decision of the viewer.' },
     MENTION: { description: 'A message mentions the viewer.' },
-    MESSAGE: { description: 'A message in a space with the level ALL, which does not mention the viewer.' },
+    MESSAGE: {
+      description: 'A message that does not mention the viewer, in a space for which the viewer set the level ALL.',
+    },
     RUN_FAILED: { description: 'A run that worked on behalf of the viewer failed.' },
   } as const,
 })
@@ -87,7 +89,10 @@ builder.objectRef<{ type: 'ViewerNotice'; at: Date } & NoticeIds & AnyViewerEven
   interfaces: [ViewerEvent],
   fields: (t) => ({
     kind: t.expose('kind', { type: NoticeKindType }),
-    spaceId: t.exposeID('spaceId', { nullable: true, description: 'A space of the viewer.' }),
+    spaceId: t.exposeID('spaceId', {
+      nullable: true,
+      description: 'The space of the message, call or run. Null if the viewer is not a member of it.',
+    }),
     messageId: t.exposeID('messageId', { nullable: true }),
     toolCallId: t.exposeID('toolCallId', { nullable: true }),
     runId: t.exposeID('runId', { nullable: true }),
@@ -98,7 +103,7 @@ builder.subscriptionField('viewerEvents', (t) =>
   t.field({
     type: ViewerEvent,
     description:
-      'A snapshot first, then changes. Events have no cursors: after a reconnect, a new snapshot replaces them.',
+      'Events in all spaces of the viewer: first a snapshot, then changes. The events have no cursors; after a reconnect, a new snapshot replaces the earlier state.',
     subscribe: (_, __, { streams, ...watcher }) => streams.viewerEvents(watcher),
     resolve: itself,
   }),

@@ -7,7 +7,9 @@ import { Human, ToolCall, Viewer } from './refs.ts'
 
 const RateLimit = builder.objectRef<Rate>('RateLimit').implement({
   fields: (t) => ({
-    name: t.exposeString('name', { description: '`messages`, `requests` or `triggers`. Admins have no rate limits.' }),
+    name: t.exposeString('name', {
+      description: 'The name of the limit: `messages`, `requests` or `triggers`. Admins have no rate limits.',
+    }),
     limit: t.exposeInt('limit'),
     remaining: t.exposeInt('remaining'),
     resetsAt: t.expose('resetsAt', { type: 'DateTime' }),
@@ -19,13 +21,13 @@ Viewer.implement({
   fields: (t) => ({
     id: t.id({
       description:
-        "The viewer's own id (`viw_…`), the same for every request of the same human or token. This id differs from `human.id`, because two types must not share an id.",
+        "The viewer's own id (`viw_…`), which is the same for every request of the same human or token. It differs from `human.id`, because ids are unique across types.",
       resolve: ({ id }) => id.replace(/^[a-z]+_/, 'viw_'),
     }),
     scope: t.expose('scope', { type: TokenScopeType }),
     isAdmin: t.boolean({
       description:
-        'Whether the viewer may do everything that the operator may, as a human with the role ADMIN also may.',
+        'Whether the viewer may do everything that the operator may do. True for the scope ADMIN and for humans with the role ADMIN.',
       resolve: (viewer) => isAdmin(viewer),
     }),
     human: t.field({
@@ -48,7 +50,7 @@ Viewer.implement({
     pendingToolCalls: t.field({
       type: [ToolCall],
       description:
-        'Tool calls that wait for an answer that the viewer may give, in all spaces of the viewer, oldest first; at most 100.',
+        'The waiting tool calls that the viewer may answer, in all spaces of the viewer, oldest first; at most 100.',
       complexity: { field: 1, multiplier: 20 },
       resolve: async (viewer, _, { domain, loaders }) =>
         loaders.seenToolCalls(await domain.control.pendingToolCalls(viewer)),

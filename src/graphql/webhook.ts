@@ -7,7 +7,7 @@ import { Agent, Node, Webhook } from './refs.ts'
 import type * as shapes from './shapes.ts'
 
 Webhook.implement({
-  description: 'Lets a service wake the agent with a signed `POST url`.',
+  description: 'Lets a service wake the agent with a signed POST to `url`.',
   interfaces: [Node],
   fields: (t) => ({
     agent: t.field({
@@ -79,7 +79,7 @@ const RotateWebhookSecretPayload = builder
 builder.mutationFields((t) => ({
   deleteWebhook: t.field({
     type: DeleteWebhookPayload,
-    description: 'For admins.',
+    description: 'Admins only.',
     errors: { types: [ForbiddenError, NotFoundError] },
     args: { input: t.arg({ type: DeleteWebhookInput, required: true }) },
     resolve(_, { input }, context) {
@@ -89,7 +89,7 @@ builder.mutationFields((t) => ({
   }),
   rotateWebhookSecret: t.field({
     type: RotateWebhookSecretPayload,
-    description: 'For admins.',
+    description: 'Admins only.',
     errors: { types: [BadInputError, ForbiddenError, NotFoundError] },
     args: { input: t.arg({ type: RotateWebhookSecretInput, required: true }) },
     resolve(_, { input }, context) {

@@ -11,25 +11,33 @@ const WhyKind = builder.enumType('WhyKind', {
 function descriptionOf(kind: (typeof WHY_KINDS)[number]): { description?: string } {
   if (kind === 'HIDDEN')
     return {
-      description: 'Something the viewer may not see: no id and no `at`. Adjacent hidden steps are combined into one.',
+      description:
+        'Something that the viewer may not see. `id` and `at` are null. Adjacent hidden steps are combined into one step.',
     }
-  return kind === 'ERASED' ? { description: 'Something that was erased, or deleted by retention.' } : {}
+  return kind === 'ERASED'
+    ? { description: 'Something that was erased, or deleted when its retention period ended.' }
+    : {}
 }
 
 const WhyStep = builder.objectRef<Step>('WhyStep').implement({
   fields: (t) => ({
     kind: t.expose('kind', { type: WhyKind }),
     id: t.exposeID('id', { nullable: true, description: 'Null for HIDDEN and ERASED.' }),
-    text: t.exposeString('text', { description: 'One line in words.' }),
+    text: t.exposeString('text', { description: 'A description of the step in one line.' }),
     at: t.expose('at', { type: 'DateTime', nullable: true }),
     causes: t.exposeIntList('causes', { description: 'The causes of this step, as indexes into `WhyTrace.steps`.' }),
   }),
 })
 
 const WhyTrace = builder.objectRef<{ steps: Step[] }>('WhyTrace').implement({
-  description: 'The first step is the object to explain.',
+  description: 'A graph of causes. The first step is the object that the trace explains.',
   fields: (t) => ({
-    steps: t.field({ type: [WhyStep], description: 'At most 500.', complexity: 500, resolve: ({ steps }) => steps }),
+    steps: t.field({
+      type: [WhyStep],
+      description: 'A trace has at most 500 steps.',
+      complexity: 500,
+      resolve: ({ steps }) => steps,
+    }),
   }),
 })
 
@@ -38,7 +46,7 @@ builder.queryField('why', (t) =>
     type: WhyTrace,
     nullable: true,
     description:
-      'From a message, tool call, run or memory back to the people, plans or services that caused it. Null if the viewer may not see it.',
+      'Traces a message, tool call, run or memory back to the people, plans or services that caused it. Null if the viewer may not see that object.',
     args: { id: t.arg.id({ required: true }) },
     resolve: (_, { id }, { domain, viewer }) => domain.why.trace(viewer, String(id)),
   }),

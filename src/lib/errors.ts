@@ -83,7 +83,7 @@ export class RateLimitedError extends DomainError {
  */
 export class CrossSiteError extends ForbiddenError {
   constructor(
-    message = 'A request with the session cookie needs the header x-parley-csrf: 1 and an allowed Origin. Or send a bearer token.',
+    message = 'A request with the session cookie needs the header x-parley-csrf: 1 and an allowed Origin. Alternatively, send a bearer token.',
   ) {
     super(message)
   }
@@ -103,7 +103,7 @@ export class UnauthenticatedError extends Error {
 /** The consumer has fallen too far behind and must resume from its last cursor. */
 export class SlowConsumerError extends Error {
   constructor() {
-    super('The subscriber lags too far behind. Subscribe again after the last cursor.')
+    super('The subscriber lags too far behind. Subscribe again, with the last cursor as `after`.')
     this.name = 'SlowConsumerError'
   }
 }

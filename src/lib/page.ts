@@ -37,7 +37,7 @@ export function pageRequest(
   decode: (cursor: string) => string = decodePageCursor,
   defaults: { size: number; fromEnd: boolean } = { size: 20, fromEnd: false },
 ): PageRequest {
-  if (first != null && last != null) throw new BadInputError('Give `first` or `last`, not both.', 'first')
+  if (first != null && last != null) throw new BadInputError('Pass `first` or `last`, not both.', 'first')
   const size = first ?? last ?? defaults.size
   if (size < 1 || size > LARGEST_PAGE) {
     throw new BadInputError(`A page holds 1 to ${LARGEST_PAGE} items, not ${size}.`, first != null ? 'first' : 'last')

@@ -47,7 +47,8 @@ const FORM =
   'must be a URL like postgresql://user@host:5432/name, or postgresql://user@/name?host=/var/run/postgresql for a socket'
 const ESCAPES = 'in a user or password, encode @ as %40, / as %2F, : as %3A, ? as %3F, # as %23 and % as %25'
 
-const SEVERAL_HOSTS = 'names several hosts; name one, such as the address that always leads to the primary server'
+const SEVERAL_HOSTS =
+  'contains several hosts; use a single one, such as an address that always points to the primary server'
 
 /** Parameters of libpq, Prisma and `pg` that have no effect here. */
 const WITHOUT_EFFECT = new Set([

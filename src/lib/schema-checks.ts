@@ -110,7 +110,7 @@ let thread: Promise<Worker> | null = null
 /** The thread handles one request at a time. A request's time limit starts when its turn comes. */
 const queue = createFairQueue({
   mostWaiting: MOST_WAITING,
-  refusal: `At most ${MOST_WAITING} of your inputs and results may wait to be checked against a schema. Wait, then try again.`,
+  refusal: `Too many of your inputs and results (${MOST_WAITING}) are waiting to be checked against a schema. Wait, then try again.`,
 })
 
 async function checkSchemaItself(question: SchemaQuestion, requester: Requester): Promise<string | null> {
@@ -135,7 +135,9 @@ type Answer =
 
 function wordsOf(answer: Answer): string | null {
   if (answer.type === 'answered') return answer.fault
-  return answer.type === 'slow' ? `${TOO_SLOW}.` : `This could not be checked: ${answer.reason}.`
+  return answer.type === 'slow'
+    ? `${TOO_SLOW}.`
+    : `The value could not be checked against its schema: ${answer.reason}.`
 }
 
 async function ask(question: SchemaQuestion, requester: Requester): Promise<Answer> {

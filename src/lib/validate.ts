@@ -83,7 +83,7 @@ export function checkMessageText(value: string, field: string): string {
 /** Checks that a text has at most `most` UTF-16 units. Returns it with lone surrogates replaced. */
 export function checkText(value: string, most: number, field: string): string {
   checkNul(value, field)
-  if (value.length > most) throw new BadInputError(`At most ${most} characters.`, field)
+  if (value.length > most) throw new BadInputError(`The text can have at most ${most} characters.`, field)
   return value.toWellFormed()
 }
 

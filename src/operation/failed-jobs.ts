@@ -73,7 +73,7 @@ export function createFailedJobs({ db, jobs }: Pick<Platform, 'db' | 'jobs'>): F
       requireAdmin(viewer, 'retry failed jobs')
       await db.transaction(async (tx) => {
         if (!(await jobs.retryFailed(tx, await lock(tx, id)))) {
-          throw new ConflictError('The same job is queued already: delete this failed job instead.')
+          throw new ConflictError('The same job is already queued: delete this failed job instead.')
         }
       })
       return { retriedJobId: id }

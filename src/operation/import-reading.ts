@@ -13,7 +13,7 @@ const CHARACTERS_AT_ONCE = 1024 * 1024
 /** The maximum number of reasons that are counted separately, because reasons contain column names from the file. */
 const MOST_REASONS = 200
 
-export const NO_EXPORT = 'The file is not a space export: it has no heading.'
+export const NO_EXPORT = 'The file is not a space export: its first line is not the header of an export.'
 
 /** Counts the rows that the import skips, by table and reason. */
 function createLeftOut() {
@@ -87,7 +87,7 @@ export async function readAll(
       line,
       `Line ${number} is not a JSON object: the file is damaged or incomplete. ${EXPORT_AGAIN}`,
     )
-    if ('format' in read) throw new Error(`Line ${number} is a second heading: import one export at a time.`)
+    if ('format' in read) throw new Error(`Line ${number} is a second header: import one export at a time.`)
     if (read['end'] === true) {
       promised = Number(read['rows'])
       continue

@@ -12,7 +12,7 @@ export function importReport({ spaceId, agents, here, counts, leftOut }: Importe
   const agentLines = ({ name, id, tools, mcpServers, remote }: NewAgent) => {
     const local = tools.filter(({ url }) => url === null).length
     return [
-      `  ${quoted(name)} (${id})${local === 0 ? '' : `, with ${local} tools without an address`}`,
+      `  ${quoted(name)} (${id})${local === 0 ? '' : `, with ${local} tools without a URL`}`,
       ...(remote === null
         ? []
         : [`    represents the agent at ${quoted(remote.cardUrl)}${confidential(remote.mayReceiveConfidential)}`]),
@@ -33,11 +33,11 @@ export function importReport({ spaceId, agents, here, counts, leftOut }: Importe
     ...agents.flatMap(agentLines),
     ...(here.length === 0 ? [] : [`${names} ${here.length} existing people and agents:`]),
     ...here.map(({ id, name }) => `  ${quoted(name)} (${id})`),
-    ...(leftOut.length === 0 ? [] : ['left out:']),
+    ...(leftOut.length === 0 ? [] : ['omitted:']),
     ...leftOut.map(
       ({ table, reason, count, firstLine }) => `  ${count} × ${table}: ${reason} (first on line ${firstLine})`,
     ),
     `${isDryRun ? 'would import' : 'imported'} ${spaceId}: ${JSON.stringify(counts)}`,
-    ...(isDryRun ? ['nothing was written: run it again without --dry-run'] : []),
+    ...(isDryRun ? ['nothing was written: to import, run the command again without --dry-run'] : []),
   ]
 }

@@ -109,7 +109,7 @@ export async function settle(tx: Tx, spaceId: string): Promise<LeftOut[]> {
       SELECT count(*)::int AS count, coalesce(min(line), 0)::int AS "firstLine" FROM gone`
     if (gone !== undefined && gone.count > 0) leftOut.push({ table, reason, ...gone })
   }
-  await leave('Space', Prisma.sql`t.key <> ${spaceId}`, 'is not the space that the heading names')
+  await leave('Space', Prisma.sql`t.key <> ${spaceId}`, 'is not the space in the header of the file')
   await markHere(tx)
   await leaveAgents(leave)
   for (const table of BY_DEPENDENCY) {
@@ -145,10 +145,10 @@ async function leaveAgents(leave: Leave): Promise<void> {
   const agentHere = Prisma.sql`EXISTS (
     SELECT 1 FROM "ImportedRow" e WHERE e."table" = 'Entity' AND e.key = t.row->>'agentId' AND e."isHere")`
   for (const table of ['AgentTool', 'McpServer'] as const)
-    await leave(table, agentHere, 'the agent already exists and keeps its own')
+    await leave(table, agentHere, 'the agent already exists, and its settings are not changed')
   const isGone = Prisma.sql`EXISTS (
     SELECT 1 FROM "ImportedRow" e WHERE e."table" = 'Entity' AND e.key = t.key AND (e."isHere" OR e.row->>'goneAt' IS NOT NULL))`
-  await leave('Agent', isGone, 'the agent already exists and keeps its settings, or was deleted')
+  await leave('Agent', isGone, 'the agent already exists, so its settings are not changed, or it was deleted')
   const isIncomplete = Prisma.sql`NOT t."isHere" AND t.row->>'kind' = 'AGENT' AND t.row->>'goneAt' IS NULL AND NOT EXISTS (
     SELECT 1 FROM "ImportedRow" a WHERE a."table" = 'Agent' AND a.key = t.key)`
   await leave('Entity', isIncomplete, 'the settings of the agent are missing')
@@ -161,12 +161,12 @@ async function leaveUnnamed(leave: Leave): Promise<void> {
   const isUnnamed = Prisma.sql`NOT t."isHere" AND t.key NOT IN (
     SELECT coalesce(n.row->>'entityId', n.row->>'senderId', n.row->>'humanId', n.row->>'agentId', n.row->>'ownerId') FROM "ImportedRow" n
     WHERE n."table" IN ('Membership', 'FormerMember', 'Message', 'Decision', 'Run', 'ToolCall', 'File', 'Outcome'))`
-  await leave('Entity', isUnnamed, 'the space does not refer to it')
+  await leave('Entity', isUnnamed, 'nothing in the space refers to this row')
   const isOfNobody = (column: string) => Prisma.sql`NOT EXISTS (
     SELECT 1 FROM "ImportedRow" e WHERE e."table" = 'Entity' AND e.key = t.row->>${column})`
-  await leave('Agent', isOfNobody('id'), 'the space does not refer to it')
+  await leave('Agent', isOfNobody('id'), 'nothing in the space refers to this row')
   for (const table of ['AgentTool', 'McpServer'] as const)
-    await leave(table, isOfNobody('agentId'), 'the space does not refer to the agent')
+    await leave(table, isOfNobody('agentId'), 'nothing in the space refers to the agent')
 }
 
 interface Reference {

@@ -132,7 +132,7 @@ async function findPeople(tx: Tx, trustExternalIds: boolean): Promise<People> {
       UPDATE "ImportedRow" t SET row = t.row || '{"externalId": null}' WHERE t."table" = 'Entity' AND t.row->>'externalId' IS NOT NULL
         AND NOT EXISTS (SELECT 1 FROM "Entity" e WHERE e.id = t.key) RETURNING line
     ) SELECT count(*)::int AS count, coalesce(min(line), 0)::int AS "firstLine" FROM cleared`
-  const reason = 'imported only with --trust-external-ids; set externalIds with updateHuman'
+  const reason = 'the externalId is imported only with --trust-external-ids; set it with updateHuman'
   return {
     names: new Map(),
     withoutExternalId:
@@ -155,7 +155,7 @@ async function checkLimits(tx: Tx, spaceId: string): Promise<void> {
   const labels = await missingLabels(tx, spaceId)
   if (labels.length > MOST_LABELS)
     throw new Error(
-      `The labels of the file name ${labels.length} spaces that do not exist here; the maximum is ${MOST_LABELS}.`,
+      `The confidentiality labels in the file refer to ${labels.length} spaces that do not exist here; the maximum is ${MOST_LABELS}.`,
     )
 }
 

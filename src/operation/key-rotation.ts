@@ -114,4 +114,4 @@ export async function resealAll({ prisma }: Pick<Database, 'prisma'>, box: Secre
   return rotation
 }
 
-const BROKEN = 'neither PARLEY_SECRET_KEY nor PARLEY_SECRET_KEY_BEFORE decrypts it'
+const BROKEN = 'neither PARLEY_SECRET_KEY nor PARLEY_SECRET_KEY_BEFORE decrypts the secret'

@@ -102,7 +102,8 @@ export async function receiveMovedFile(
   try {
     const received = await receiveFile(files, takeBytes(lines), { mostBytes: maxFileBytes })
     try {
-      if (received.sha256 !== row['hash']) return { reason: 'its bytes in the file are damaged or incomplete' }
+      if (received.sha256 !== row['hash'])
+        return { reason: 'the content of this file is damaged or incomplete in the export' }
       if (dryRun) return { row }
       const touch = (hash: string, size: number) => tx.$executeRaw(touchObjectSql(hash, size))
       return {
@@ -113,8 +114,8 @@ export async function receiveMovedFile(
     }
   } catch (error) {
     if (error instanceof FileTooLargeError)
-      return { reason: `it is larger than PARLEY_MAX_FILE_BYTES (${maxFileBytes})` }
-    if (error instanceof BadInputError) return { reason: 'the file does not contain its bytes' }
+      return { reason: `the file is larger than PARLEY_MAX_FILE_BYTES (${maxFileBytes})` }
+    if (error instanceof BadInputError) return { reason: 'the export does not contain the content of this file' }
     throw error
   }
 }

@@ -67,8 +67,11 @@ const SOURCE = new RegExp(
   String.raw`(a message from )(${JSON_STRING})( \(human\) in ${JSON_STRING} \(id: (spc_[0-9a-f]{32})\))`,
   'g',
 )
-/** Matches the beginning of a refusal by `src/confidentiality/discretion.ts`, up to the person's name. */
-const NOT_HEARD = new RegExp(`^what you know comes from ${JSON_STRING}; `)
+/**
+ * Matches the beginning of a refusal by `src/confidentiality/discretion.ts`, in its old or its present wording, up to the
+ * person's name.
+ */
+const NOT_HEARD = new RegExp(`^(?:what you know comes from|You have read content of) ${JSON_STRING}; `)
 
 export function createNameRedaction(human: ErasedHuman, { isByName, isHere }: Surroundings): NameRedaction {
   const line = oneLine(human.name)

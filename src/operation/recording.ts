@@ -250,7 +250,7 @@ async function lacksOf(
   return [
     ...foreign.map(
       ({ name }) =>
-        `The agent ${JSON.stringify(oneLine(name))} is executed elsewhere (its model is a2a: or mcp:), and what was sent and answered there is not recorded.`,
+        `The agent ${JSON.stringify(oneLine(name))} runs on another server (its model begins with a2a: or mcp:), and the recording does not contain what was sent to that server or received from it.`,
     ),
     ...calls.flatMap(({ toolName, hasFiles }) => {
       if (hasFiles) return [`The tool ${oneLine(toolName)} returned files, which are not recorded.`]

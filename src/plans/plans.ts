@@ -164,7 +164,8 @@ export function createPlans(platform: Pick<Platform, 'db' | 'jobs' | 'clock'>): 
     },
     async setOwn(agentId, given, { tx: outer, rootId, provenance = UNMARKED } = {}) {
       const { places, label, askers } = provenance
-      if (given.length > MOST_PLANS) throw new BadInputError(`At most ${MOST_PLANS} plans.`, 'plans')
+      if (given.length > MOST_PLANS)
+        throw new BadInputError(`One call can create at most ${MOST_PLANS} plans.`, 'plans')
       const plans = given.map((plan, index) => checkPlan(plan, clock.now(), `plans.${index}.`, `plans.${index}.`))
       return inTransaction(db, outer, async (tx) => {
         await lockPlans(tx, agentId)

@@ -14,7 +14,7 @@ const BUSY = 5
 /** Another running process has locked the directory. */
 export class DirectoryBusyError extends Error {
   constructor(directory: string) {
-    super(`DATA_DIR: another process uses ${directory}; stop it, or give this one a directory of its own`)
+    super(`DATA_DIR: another process uses ${directory}; stop it, or give this process its own directory`)
     this.name = 'DirectoryBusyError'
   }
 }

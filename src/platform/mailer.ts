@@ -97,7 +97,8 @@ export function createMailer({ mail: settings }: Pick<Config, 'mail'>): Mailer |
       try {
         await new Promise<void>((resolve, reject) => {
           const finish = (error?: Error | null) => (error ? reject(error) : resolve())
-          const giveUp = () => reject(new Error(timeout.aborted ? 'The mail server took too long.' : 'Interrupted.'))
+          const giveUp = () =>
+            reject(new Error(timeout.aborted ? 'The mail server did not respond in time.' : 'Interrupted.'))
           for (const one of [signal, timeout]) {
             if (one.aborted) return giveUp()
             one.addEventListener('abort', giveUp, { once: true })
@@ -128,7 +129,7 @@ export function createMailer({ mail: settings }: Pick<Config, 'mail'>): Mailer |
 function mailErrorOf({ responseCode, response, command = '', message }: SmtpFault, isTransmitted: boolean): MailError {
   const about = command.startsWith('AUTH') ? 'The mail server rejected the user or password in PARLEY_SMTP_URL.' : ''
   const reply = (response ?? message).replace(/\s+/g, ' ').slice(0, LONGEST_REPLY)
-  const text = about || `The mail server did not accept the mail: ${reply}`
+  const text = about || `The mail server did not accept the email: ${reply}`
   if (responseCode === undefined) return new MailError(isTransmitted ? 'unknown' : 'unsent', text)
   const isFinal = responseCode >= 500 && responseCode !== 503 && ['RCPT TO', 'DATA'].includes(command)
   return new MailError(isFinal ? 'refused' : 'unsent', text)

@@ -274,32 +274,33 @@ export function faultsOfServer({
     faults.push(`PostgreSQL ${versionName} is too old: use version ${OLDEST_VERSION} or newer`)
   if (encoding !== 'UTF8')
     faults.push(
-      `the encoding of the database ${name} is ${encoding}: create one with CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0`,
+      `the encoding of the database ${name} is ${encoding}: create another database with CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0`,
     )
-  if (isStandby) faults.push(`the server of the database ${name} is a read-only standby: name the primary server`)
+  if (isStandby)
+    faults.push(`the server of the database ${name} is a read-only standby: use the address of the primary server`)
   else if (isReadOnly)
     faults.push(
-      `the database ${name} is read-only (default_transaction_read_only is on): set it to off, or free the storage if the host has set it`,
+      `the database ${name} is read-only (default_transaction_read_only is on): set this parameter to off or, if the hosting provider has set it because the disk is full, free some space`,
     )
   const schema = access.url.schema ?? facts.schema
   if (schema === null)
     faults.push(
-      `the search path ${searchPath} names no schema that exists: create one with CREATE SCHEMA, or name one with ?schema=`,
+      `the search path ${searchPath} contains no existing schema: create a schema with CREATE SCHEMA, or set ?schema=`,
     )
   else if (jobSchemaOf(schema).length > 50 || /['"%$.\\]/.test(schema))
-    faults.push(`the schema ${JSON.stringify(schema)} cannot be used: name one with ?schema= of letters, digits and _`)
+    faults.push(`the schema ${JSON.stringify(schema)} cannot be used: set ?schema= to a name of letters, digits and _`)
   return faults.map((fault) => `${variable}: ${fault}`)
 }
 
 function faultsOfPair(main: Reached, direct: Reached): string[] {
   const faults: string[] = []
   const isSame = main.facts.databaseId === direct.facts.databaseId && main.facts.startedAt === direct.facts.startedAt
-  if (!isSame) faults.push(`points to a different database than ${MAIN}: name the same server and database`)
+  if (!isSame) faults.push(`points to a different database than ${MAIN}: use the same server and database`)
   if (!direct.access.keepsSession)
-    faults.push('is a transaction pooler too: use the address of the server itself, or of a pooler in session mode')
+    faults.push('is also a transaction pooler: use the address of the server itself, or of a pooler in session mode')
   const { schema } = direct.access.url
   if (schema !== null && schema !== (main.access.url.schema ?? main.facts.schema))
-    faults.push(`names a different schema than ${MAIN}: write the schema in ${MAIN} only`)
+    faults.push(`has a different schema than ${MAIN}: set the schema only in ${MAIN}`)
   return faults.map((fault) => `${DIRECT}: ${fault}`)
 }
 
@@ -444,7 +445,7 @@ async function faultsOfIgnoredSchema(main: Reached): Promise<string[]> {
   const pending = await pendingIn(main, before)
   if (!pending.includes(SCHEMAS_SINCE) || pending.includes(FIRST_MIGRATION)) return []
   return [
-    `${variable}: schema=${schema} has no tables, and ${quoteName(before)} has those of a version that ignored this parameter: remove it to continue with them, or first start this version once without it`,
+    `${variable}: schema=${schema} has no tables, but ${quoteName(before)} contains tables that were created by an older version, which ignored this parameter: remove the parameter to continue with those tables, or first start this version once without the parameter`,
   ]
 }
 

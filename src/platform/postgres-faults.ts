@@ -20,7 +20,7 @@ export function connectionFault(url: PostgresUrl, error: unknown): string {
   if (code === 'ECONNREFUSED')
     return `no server listens at ${address}: start PostgreSQL or the pooler there, or correct the host and port`
   if (code === 'ENOENT') return `the socket ${address} does not exist: start PostgreSQL, or correct the folder and port`
-  if (code === 'ENOTFOUND' || code === 'EAI_AGAIN') return `the host of ${address} is not found: correct its name`
+  if (code === 'ENOTFOUND' || code === 'EAI_AGAIN') return `the host of ${address} was not found: correct its name`
   if (/timeout/i.test(message) || code === 'ETIMEDOUT')
     return `${address} does not respond in time: correct the host and port, or allow the connection in the firewall`
   if (isWithoutPassword(url, { code, message }))

@@ -24,7 +24,7 @@ export interface SecretBox {
 /** Thrown if a value was encrypted with another key or context, or was changed afterwards. */
 export class SealBrokenError extends Error {
   constructor() {
-    super('A stored secret cannot be decrypted: PARLEY_SECRET_KEY is not the one that it was encrypted with.')
+    super('A stored secret cannot be decrypted: it was encrypted with a different PARLEY_SECRET_KEY.')
     this.name = 'SealBrokenError'
   }
 }

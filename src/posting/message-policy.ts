@@ -155,7 +155,7 @@ function placeOfTrigger({ context }: Pick<RunExecution, 'context'>): Place | nul
 
 const NO_AGENT_MEMBER = 'Only an agent that is a member of that space can be mentioned, by its id: see YOUR SPACES.'
 
-const PAUSED = 'That agent is paused: nothing wakes it now. Mention another one, or none.'
+const PAUSED = 'That agent is paused: nothing wakes it now. Mention another agent, or none.'
 
 /** Returns the error for a mention of an entity that is not an agent, or not a member of the space. */
 export const noAgentMember = (): ToolFailure => new ToolFailure('BAD_INPUT', NO_AGENT_MEMBER)

@@ -113,7 +113,7 @@ const MESSAGE_ENDED = 'MESSAGE_ENDED'
 function messageEnded(): ToolFailure {
   return new ToolFailure(
     MESSAGE_ENDED,
-    'Your message was ended before it was complete: people see the part that was written. Post it again if it still matters.',
+    'Your message was cut off before it was complete, and people see the part that was written. Post the message again if it still matters.',
   )
 }
 
@@ -337,10 +337,10 @@ export const OUTSIDE_OF_THREADS = 'none'
 const noRepliedMessage = () =>
   new ToolFailure(
     'NOT_FOUND',
-    'There is no message with the id of replyTo in that space: the messages that you read have ids. Omit replyTo to answer where you were asked.',
+    'There is no message with the id in replyTo in that space. Use the id of a message that you have read, or omit replyTo to answer where you were addressed.',
   )
 const repliedMessageDeleted = () =>
-  new ToolFailure('BAD_INPUT', 'The message of replyTo was deleted: reply to another one, or leave replyTo out.')
+  new ToolFailure('BAD_INPUT', 'The message in replyTo was deleted: reply to another message, or omit replyTo.')
 
 const isCall = ({ type }: MessagePart): boolean => type === 'tool'
 

@@ -144,7 +144,7 @@ async function actOutside(world: World, action: OutsideAction): Promise<string |
     }
     case 'retry': {
       const runId = replayed(action.runId)
-      if (runId === undefined) return 'The run that is repeated here does not exist.'
+      if (runId === undefined) return 'The run that was retried at this point does not exist in the replay.'
       await domain.control.retryRun(ADMIN, { runId })
       return null
     }

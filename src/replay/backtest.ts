@@ -115,7 +115,7 @@ function fieldValue(field: string, text: string): Json {
   if (TEXT_FIELDS.includes(field)) return text
   if (!JSON_FIELDS.includes(field))
     throw new UnusableRecordingError(
-      `--set cannot change ${field}. It changes ${[...TEXT_FIELDS, ...JSON_FIELDS].join(', ')}.`,
+      `--set cannot change ${field}. The fields that it can change are ${[...TEXT_FIELDS, ...JSON_FIELDS].join(', ')}.`,
     )
   try {
     return JSON.parse(text) as Json

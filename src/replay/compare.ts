@@ -216,7 +216,13 @@ function comparePrompt(
   const replayed = replayedStep()
   if (replayed === undefined) return missingStep(input, at)
   if (step.model !== replayed.model)
-    return { kind: 'prompt', where, recorded: step.model, replayed: replayed.model, cause: 'Another model was called.' }
+    return {
+      kind: 'prompt',
+      where,
+      recorded: step.model,
+      replayed: replayed.model,
+      cause: 'A different model was called.',
+    }
   return (
     compareStepInstructions(input, at, replayed) ??
     compareStepMessages(input, at, replayed) ??
@@ -238,7 +244,7 @@ function missingStep({ replayedRun }: Input, { run, place: where }: StepPlace): 
     where,
     recorded: 'The run continued.',
     replayed: `The run ${end}.`,
-    cause: asSentence(other?.error) ?? 'The run of the replay has fewer steps.',
+    cause: asSentence(other?.error) ?? 'The run has fewer steps in the replay.',
     isAbsent: !isOver,
   }
 }
@@ -399,7 +405,7 @@ function compareArguments({ ids, replayedCall }: Input, call: Recorded<ToolCall>
       where: place,
       recorded: call.toolName,
       replayed: same.toolName,
-      cause: 'Another tool was executed.',
+      cause: 'A different tool was executed.',
     }
   if (same === undefined || ids.areSame(call.input, same.input)) return null
   return {
@@ -551,7 +557,7 @@ function checkOfOutcome({ notes, recording, rows, replayedRun, wording }: Input,
         where,
         recorded: outcomeText(outcome),
         replayed: same === undefined ? '(no outcome)' : outcomeText(same),
-        cause: 'Routing decided otherwise.',
+        cause: 'Routing decided differently.',
       }
     },
   }
@@ -634,7 +640,7 @@ function addedOutcomes({ recording, rows }: Input): Check[] {
       where: `The outcome of message ${seq} for ${nameOf(recording, agentId)}`,
       recorded: '(no outcome)',
       replayed: outcomeText(outcome),
-      cause: 'Routing decided otherwise.',
+      cause: 'Routing decided differently.',
     }
     return [{ at: timeOf(message.createdAt), rank: 7, run: () => divergence }]
   })

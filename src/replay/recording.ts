@@ -227,7 +227,7 @@ function readLines(text: string): { heading: RecordingHeading; values: Record<st
   const body = lines.slice(0, -1)
   if (end['lines'] !== body.length)
     throw new UnusableRecordingError(
-      `The file has ${body.length} lines, and its last line counts ${oneLine(String(end['lines']))}: lines were removed or added. Record the space again.`,
+      `The file has ${body.length} lines, but its last line says that there are ${oneLine(String(end['lines']))}: lines were removed or added. Record the space again.`,
     )
   const checksum = createHash('sha256')
     .update(`${body.join('\n')}\n`)
@@ -262,7 +262,7 @@ export function omissionOf({ heading: { omitted = [] } }: Pick<Recording, 'headi
   return names.length === 0
     ? []
     : [
-        `The recording lacks ${names.join(', ')} of its agents that come from other spaces, so a prompt may lack them too.`,
+        `The recording lacks the ${names.join(', ')} that its agents have from other spaces, so prompts in the replay may lack them too.`,
       ]
 }
 
@@ -278,7 +278,9 @@ function checkIsComplete(recording: Recording): void {
   checkMessages(recording)
   for (const { id, name, goneAt } of recording.entities)
     if (goneAt !== null)
-      fail(`${id.startsWith('agt_') ? 'The agent' : 'The person'} ${JSON.stringify(oneLine(name))} (${id}) is gone.`)
+      fail(
+        `${id.startsWith('agt_') ? 'The agent' : 'The person'} ${JSON.stringify(oneLine(name))} (${id}) was deleted or erased.`,
+      )
   const stepsOf = Map.groupBy(recording.steps, ({ runId }) => runId)
   for (const run of recording.runs) checkRun(run, stepsOf.get(run.id) ?? [])
   checkDeletions(recording)
@@ -306,12 +308,16 @@ function checkMessages({ castLines, space, messages, runs, outcomes }: Recording
   for (const [index, { seq, senderId, runId, createdAt }] of messages.entries()) {
     if (seq !== index + 1) fail(missingMessages(index, seq))
     if (runId === null && senderId.startsWith('agt_'))
-      fail(`The message ${seq} was posted by a run that retention has deleted (PARLEY_KEEP_RUNS_DAYS), or elsewhere.`)
+      fail(
+        `The run that posted the message ${seq} is missing: retention has deleted it (PARLEY_KEEP_RUNS_DAYS), or it worked in other spaces.`,
+      )
     if (runId !== null && !known.has(runId))
-      fail(`The message ${seq} was posted by the run ${runId}, which also worked for other spaces: it is not recorded.`)
+      fail(
+        `The message ${seq} was posted by the run ${runId}, which is not recorded because it also worked for other spaces.`,
+      )
     const before = messages[index - 1]?.createdAt ?? createdAt
     if (isBefore(createdAt, before))
-      fail(`The clock jumped: the message ${seq} is dated ${createdAt}, and the message before it ${before}.`)
+      fail(`The clock jumped: the message ${seq} is dated ${createdAt}, and the previous message is dated ${before}.`)
   }
   if (messages.length < space.lastSeq)
     fail(`The message ${messages.length + 1} is missing: the space changed while it was recorded.`)

@@ -343,7 +343,7 @@ function addPlans(recording: Recording, add: Add): void {
   for (const firing of ofRoom) {
     const plan = plans.find(({ id }) => id === firing.planId)
     if (plan === undefined)
-      throw new UnusableRecordingError(`The plan ${firing.planId}, which fired at ${firing.firedAt}, is gone.`)
+      throw new UnusableRecordingError(`The plan ${firing.planId}, which fired at ${firing.firedAt}, no longer exists.`)
     add(`fire ${firing.id}`, firing.firedAt, { type: 'fire', firing, plan }, [`make-plan ${plan.id}`])
   }
 }

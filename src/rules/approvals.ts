@@ -140,9 +140,9 @@ export interface DecidableCall extends Pick<ToolCall, 'status' | 'approvalState'
 export function requirePending({ status, approvalState, isLate }: DecidableCall): void {
   if (approvalState === null) throw new ConflictError('This call needs no decision.')
   if (approvalState !== 'PENDING')
-    throw new ConflictError(`This call no longer waits for a decision: it is ${approvalState.toLowerCase()}.`)
-  if (status !== 'WAITING') throw new ConflictError('This call no longer waits for a decision: it has ended.')
-  if (isLate) throw new ConflictError('This call no longer waits for a decision: it has expired.')
+    throw new ConflictError(`This call is no longer waiting for a decision: it is ${approvalState.toLowerCase()}.`)
+  if (status !== 'WAITING') throw new ConflictError('This call is no longer waiting for a decision: it has ended.')
+  if (isLate) throw new ConflictError('This call is no longer waiting for a decision: it has expired.')
 }
 
 /**
@@ -272,7 +272,7 @@ export type PendingStep =
   | { type: 'escalate' }
   | { type: 'refuse'; refusal: Refusal }
 
-const NOT_EXECUTED = 'It was not carried out.'
+const NOT_EXECUTED = 'The call was not executed.'
 
 /** Returns the next step of a pending call. Called when approval is requested and when a member joins or leaves. */
 export function nextOf({ escalatesAt, quorum, asked, count, agreed, hasLeft }: PendingFacts): PendingStep {
@@ -287,10 +287,10 @@ export function nextOf({ escalatesAt, quorum, asked, count, agreed, hasLeft }: P
   if (asked < quorum)
     return {
       type: 'refuse',
-      refusal: { state: 'EXPIRED', message: `${tooFew}. ${NOT_EXECUTED} Go on without it.` },
+      refusal: { state: 'EXPIRED', message: `${tooFew}. ${NOT_EXECUTED} Continue without it.` },
     }
-  const why = 'what you know comes from a confidential space, and the others who are asked may not hear it'
-  const message = `${tooFew}: ${why}. ${NOT_EXECUTED} Go on without it.`
+  const why = 'you have read content of a confidential space that the other approvers may not see'
+  const message = `${tooFew}: ${why}. ${NOT_EXECUTED} Continue without it.`
   return { type: 'refuse', refusal: { state: 'EXPIRED', code: 'CONFIDENTIAL', message } }
 }
 
@@ -298,7 +298,7 @@ export function nextOf({ escalatesAt, quorum, asked, count, agreed, hasLeft }: P
 export function denialOf(name: string | null, reason: string | null): Refusal {
   const why = reason === null ? '' : `: ${JSON.stringify(reason)}`
   const who = JSON.stringify(oneLine(name ?? 'somebody'))
-  const message = `Denied by ${who}${why}. ${NOT_EXECUTED} Do not call it again with the same input: adapt, or go on without it.`
+  const message = `Denied by ${who}${why}. ${NOT_EXECUTED} Do not repeat the call with the same input: change it, or continue without it.`
   return { state: 'DENIED', message }
 }
 
@@ -311,8 +311,11 @@ export function expiryOf(call: Pick<ToolCall, 'approval'>, names: readonly strin
       message: `The person did not connect to the MCP server "${serverName}" in time. ${NOT_EXECUTED}`,
     }
   const listed = names.map((name) => JSON.stringify(oneLine(name))).join(', ')
-  const who = names.length === 0 ? 'Nobody decided' : `Only ${listed} agreed, of ${termsOf(call)?.quorum}`
-  const message = `${who} before its time was up. ${NOT_EXECUTED} Go on without it, or ask again where it still matters.`
+  const who =
+    names.length === 0
+      ? 'Nobody decided'
+      : `Only ${listed} approved the call, and ${termsOf(call)?.quorum} approvals were needed`
+  const message = `${who} before the deadline. ${NOT_EXECUTED} Continue without it, or request approval again if the call still matters.`
   return { state: 'EXPIRED', message }
 }
 

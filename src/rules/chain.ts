@@ -141,7 +141,7 @@ export function refuseMention(
   if (tooDeep !== null || !expectReply || replyStack.length < maxReplyStack) return tooDeep
   return {
     code: 'REPLY_STACK_FULL',
-    message: `${maxReplyStack} agents wait for a reply in this chain already, the most there may be. Mention without expectReply, or answer with what you have.`,
+    message: `${maxReplyStack} agents already wait for a reply in this chain, which is the maximum. Mention without expectReply, or answer with what you have.`,
   }
 }
 
@@ -175,7 +175,7 @@ function refuseByDepth(
       ? ': no agent can be woken any more. Answer with what you have.'
       : expectReply && hasRoom(false)
         ? ': you could not be called back. Mention without expectReply, or answer with what you have.'
-        : ', and keeps the others for the agents that wait to be called back. Answer with what you have: they receive it.'
+        : ', and the remaining runs are reserved for the agents that wait to be called back. Answer with what you have: they receive it.'
   return { code: 'LOOP_LIMIT', message: `${had}${why}` }
 }
 

@@ -27,7 +27,8 @@ export const isTemplateName = (name: string): boolean => NAME.test(name) && !nam
 /** Returns a sentence about the first fault in the expressions of a URL template (RFC 6570); null if they are valid. */
 export function templateFault(url: string): string | null {
   // The request contains the stored headers, which may be secrets, so an input must not choose the host.
-  if (/^https?:\/\/[^/?#]*\{/i.test(url)) return 'The URL can contain inputs only after the host and a slash.'
+  if (/^https?:\/\/[^/?#]*\{/i.test(url))
+    return 'The URL can contain placeholders for inputs only after the host and a slash.'
   for (const [whole, operator, names = ''] of url.matchAll(EXPRESSION)) {
     const isQuery = operator !== ''
     const bad = names.split(',').find((name) => !NAME.test(name))

@@ -17,7 +17,7 @@ type Changed = Pick<Message, 'status' | 'deletedAt' | 'parts'>
 
 const DELETED = 'The message was deleted.'
 const STREAMING = 'The message is still being written: wait until it is complete.'
-const WAITS = 'The message waits for an answer: it can be changed once somebody has answered or its run has ended.'
+const WAITS = 'The message is waiting for an answer. It can be changed once somebody has answered or its run has ended.'
 
 /** Returns why the text of a message cannot be changed now; null if an edit is allowed. */
 export function faultOfEdit({ status, deletedAt, parts }: Changed): string | null {

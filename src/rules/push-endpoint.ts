@@ -37,10 +37,10 @@ export function faultOfSubscription({ endpoint, p256dh, auth }: GivenSubscriptio
   if (key?.length !== PUBLIC_KEY_BYTES || key[0] !== 4)
     return {
       field: 'p256dh',
-      message: `Must be the subscription's public key: ${PUBLIC_KEY_BYTES} bytes in base64url.`,
+      message: `p256dh must be the subscription's public key: ${PUBLIC_KEY_BYTES} bytes in base64url.`,
     }
   if (bytesOf(auth)?.length !== SECRET_BYTES)
-    return { field: 'auth', message: `Must be the subscription's secret: ${SECRET_BYTES} bytes in base64url.` }
+    return { field: 'auth', message: `auth must be the subscription's secret: ${SECRET_BYTES} bytes in base64url.` }
   return null
 }
 

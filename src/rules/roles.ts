@@ -15,7 +15,7 @@ export function checkRoleChange(
 ): void {
   if (by !== null && leavesNoAdmin({ humanId, role }, adminIds))
     throw new ForbiddenError(
-      "Nobody else has the role ADMIN. Give the role to somebody else first, or use the operator's token.",
+      "No other person has the role ADMIN. Give the role to another person first, or use the operator's token.",
     )
 }
 

@@ -90,7 +90,7 @@ const broadcast: Route = (message, room) => {
     message,
     room,
     (agent) => {
-      if (!isNarrowed) return 'BROADCAST wakes every agent member but the sender.'
+      if (!isNarrowed) return 'BROADCAST wakes every agent in the space except the sender.'
       return isMentioned(agent) ? WAS_MENTIONED : null
     },
     () => 'Another agent was mentioned, and in this space a mention wakes only the mentioned agent.',
@@ -267,7 +267,7 @@ export function faultOfMentions(
   if (!mentions.every((id) => members.has(id))) return 'Only a member of the space can be mentioned.'
   const mentioned = agents.filter(({ id }) => mentions.includes(id))
   if (routing === 'MENTION_CHAIN' && mentioned.length > 1)
-    return 'In a space with MENTION_CHAIN routing, a message can mention one agent only.'
+    return 'In a space with MENTION_CHAIN routing, a message can mention only one agent.'
   return senderKind === 'HUMAN' && mentioned.some(({ paused }) => paused === true)
     ? 'A mentioned agent is paused: mention another agent, or none.'
     : null

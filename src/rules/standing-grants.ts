@@ -46,8 +46,8 @@ const ENDED: Record<Exclude<GrantState, 'PENDING' | 'ACTIVE'>, string> = {
 export function requireUndecided(grant: GrantFacts): void {
   const state = stateOf(grant)
   if (state === 'PENDING') return
-  const reason = state === 'ACTIVE' ? 'it is active; revoke it to end it' : ENDED[state]
-  throw new ConflictError(`This standing grant no longer waits for a decision: ${reason}.`)
+  const reason = state === 'ACTIVE' ? 'it is active, and can only be revoked' : ENDED[state]
+  throw new ConflictError(`This standing grant is no longer waiting for a decision: ${reason}.`)
 }
 
 /** @throws ConflictError with the state of the grant if it has ended */
@@ -92,7 +92,7 @@ export function checkBounds(input: GrantBoundsInput, toolSchema: JsonObject): Gr
     throw new BadInputError('A standing grant needs a limit: set inputSchema, maxCalls or maxAmount.', 'input.maxCalls')
   if ((amountProperty === null) !== (maxAmount === null))
     throw new BadInputError(
-      'amountProperty and maxAmount belong together: set both or neither.',
+      'amountProperty and maxAmount require each other: set both or neither.',
       maxAmount === null ? 'input.maxAmount' : 'input.amountProperty',
     )
   return {

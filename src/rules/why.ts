@@ -80,7 +80,7 @@ export function stepsOf(causes: readonly Cause[]): WhyStep[] {
 
 const GAPS = {
   HIDDEN: 'Something that you may not see.',
-  ERASED: 'Something that was erased, or deleted by retention.',
+  ERASED: 'Something that was erased, or deleted when its retention period ended.',
 }
 
 /** Merges adjacent hidden causes. Maps the key of each hidden cause to the key of the cause that represents it. */

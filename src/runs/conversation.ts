@@ -50,7 +50,7 @@ const filePart = (mediaType: string, data: string) => ({
 
 /** The result that the model gets for a call that never ended. */
 const INTERRUPTED: Json = {
-  error: { code: 'INTERRUPTED', message: 'This call was interrupted; whether it took effect is unknown.' },
+  error: { code: 'INTERRUPTED', message: 'This call was interrupted, and it is unknown whether it took effect.' },
 }
 
 /**

@@ -78,7 +78,7 @@ export function createRequestBytes(
 
 function tooMuch(): RateLimitedError {
   return new RateLimitedError(
-    'The requests of your operations and subscriptions in progress are too large in total. Wait, or end some, then try again.',
+    'The requests of your active operations and subscriptions are too large in total. Wait, or end some of them, then try again.',
     TRY_AGAIN_MS,
   )
 }

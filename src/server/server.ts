@@ -231,7 +231,7 @@ function createOriginComparison({ publicUrl, logger }: Platform): (request: Inco
     hasTold = true
     logger.warn(
       { publicUrl: origin, forwarded },
-      'a proxy forwards requests for an address that differs from PARLEY_PUBLIC_URL, which links use: correct PARLEY_PUBLIC_URL, or X-Forwarded-Proto and X-Forwarded-Host of the proxy',
+      'a proxy forwards requests for an address other than PARLEY_PUBLIC_URL, with which links begin: correct PARLEY_PUBLIC_URL, or the headers X-Forwarded-Proto and X-Forwarded-Host of the proxy',
     )
   }
 }

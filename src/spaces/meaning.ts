@@ -87,7 +87,7 @@ function createMeaning({ logger }: Pick<Platform, 'logger'>, embedder: Embedder,
       if (performance.now() >= restsUntil)
         logger.warn(
           { model: embedder.model, error: messageOf(error) },
-          'could not embed a search query; searches match only words for some seconds',
+          'could not embed a search query; for some seconds, searches match words only',
         )
       restsUntil = performance.now() + REST_MS
       return null

@@ -146,7 +146,7 @@ export function createSearch(
       if (sqlStateOf(error) !== QUERY_CANCELED) throw error
       if (page.near !== null && page.place === null) return execute(pieces, { ...page, near: null }, statement)
       throw new BadInputError(
-        'The search took too long: use more or longer words, or limit it to a space or a time.',
+        'The search took too long: use more or longer words, or limit the search to a space or a period.',
         'query',
       )
     }
@@ -167,7 +167,7 @@ export function createSearch(
     const vector = await vectorOf(filter.query, pieces)
     if (place !== null && vector === null)
       throw new BadInputError(
-        'Search by meaning is not available now: begin the search again without a cursor.',
+        'Search by meaning is not available at the moment: start the search again without a cursor.',
         'after',
       )
     return vector && { vector, upTo: place?.upTo ?? null }

@@ -194,7 +194,7 @@ describe.each(RULE_STACKS)('the role of a human, on the %s stack', (stack) => {
     const demote = await ask(SET_ROLE, cookie, { id: ada.id, role: 'MEMBER' })
     expect(demote.data.updateHuman).toMatchObject({
       __typename: 'ForbiddenError',
-      message: expect.stringContaining('Nobody else has the role ADMIN'),
+      message: expect.stringContaining('No other person has the role ADMIN'),
     })
     const erase = 'mutation ($id: ID!) { eraseHuman(input: { id: $id }) { __typename } }'
     expect(await typeOf(erase, cookie, { id: ada.id })).toBe('ForbiddenError')

@@ -89,7 +89,7 @@ describe('models of any provider over GraphQL', () => {
     [{ fallbackModels: ['nobody:x'] }, 'fallbackModels.0', /is unknown/],
     [{ fallbackModels: ['demo', 'claude:opus'] }, 'fallbackModels.1', /must differ from the model/],
     [{ fallbackModels: ['demo', 'demo'] }, 'fallbackModels.1', /Duplicate fallback model/],
-    [{ fallbackModels: Array.from({ length: 11 }, (_, n) => `mine:${n}`) }, 'fallbackModels', /At most 10/],
+    [{ fallbackModels: Array.from({ length: 11 }, (_, n) => `mine:${n}`) }, 'fallbackModels', /at most 10/],
     [{ modelSettings: [1] }, 'modelSettings', /must be an object/],
     [{ modelSettings: 'low' }, 'modelSettings', /must be an object/],
     [

@@ -274,7 +274,7 @@ describe.each(RULE_STACKS)('a hostile file that claims to be the export of one s
   test.each<[string, (lines: string[]) => string[], string]>([
     ['of no export', () => ['{"a":1}'], 'not a space export'],
     ['of nothing', () => [], 'not a space export'],
-    ['with two headings', (lines) => [...lines.slice(0, 2), ...lines], 'second heading'],
+    ['with two headings', (lines) => [...lines.slice(0, 2), ...lines], 'second header'],
     [
       'of a later version',
       ([heading = '', ...lines]) => [heading.replace('"version":2', '"version":3'), ...lines],
@@ -424,8 +424,8 @@ describe.each(RULE_STACKS)('a hostile file that claims to be the export of one s
     expect(counts.File).toBe(1)
     expect(leftOut.filter(({ table }) => table === 'File').map(({ reason, count }) => [reason, count])).toEqual(
       expect.arrayContaining([
-        ['the file does not contain its bytes', 1],
-        ['its bytes in the file are damaged or incomplete', 2],
+        ['the export does not contain the content of this file', 1],
+        ['the content of this file is damaged or incomplete in the export', 2],
         ['already exists', 1],
       ]),
     )

@@ -62,7 +62,7 @@ describe.each(RULE_STACKS)('content of a confidential space, on the %s stack', (
     await parley.send(alice, confided.id, SECRET)
     const outputs = await outputsOf(agent.id)
     expect(outputs[1]).toContain('CONFIDENTIAL')
-    expect(outputs[1]).toContain('what you know comes from \\"Alice\\"; Bob, who is in \\"Team\\", may not hear it')
+    expect(outputs[1]).toContain('You have read content of \\"Alice\\"; Bob, who is in \\"Team\\", may not see it')
     expect(await textsIn(team.id)).toEqual([])
     expect((await textsIn(confided.id)).at(-1)).toContain('So it stays here.')
   })

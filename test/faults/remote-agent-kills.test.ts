@@ -84,7 +84,7 @@ describe.skipIf(!(await canStartPostgres()) || !canStartRedis())('an agent on an
       const run = await prisma.run.findUniqueOrThrow({ where: { id: runId } })
       return run.status === 'FAILED' && run.error
     })
-    expect(error).toContain('whether the agent has received it is unknown')
+    expect(error).toContain('It is unknown whether the agent has received the message')
     expect(sends()).toHaveLength(1)
   })
 

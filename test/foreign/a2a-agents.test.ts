@@ -245,7 +245,7 @@ describe.each(RULE_STACKS)('agents on other servers, on the %s stack', (stack) =
     }
     await stage.say(ada, space, 'Hello')
     expect(await stage.endedRuns(agent, 1)).toMatchObject([
-      { status: 'FAILED', error: expect.stringContaining('another origin') },
+      { status: 'FAILED', error: expect.stringContaining('a different origin') },
     ])
     expect(thief.requests).toEqual([])
     await thief.close()

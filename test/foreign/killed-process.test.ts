@@ -128,7 +128,12 @@ describe.each(STACKS)(
     }
 
     test.each([
-      { promises: 'nothing', sent: 1, status: 'FAILED', error: /whether the agent has received it is unknown/ },
+      {
+        promises: 'nothing',
+        sent: 1,
+        status: 'FAILED',
+        error: /It is unknown whether the agent has received the message/,
+      },
       { promises: 'that a message takes effect once', sent: 2, status: 'COMPLETED', error: null },
     ])(
       'gets no second answer from a server that lists no tasks and promises $promises',

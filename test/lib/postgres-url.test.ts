@@ -104,7 +104,7 @@ describe('a URL of PostgreSQL', () => {
   })
 
   test.each<[Record<string, string>, string]>([
-    [{ PGHOST: 'a,b' }, 'variable PGHOST names several hosts; name one'],
+    [{ PGHOST: 'a,b' }, 'variable PGHOST contains several hosts; use a single one'],
     [{ PGHOSTADDR: '10.0.0.1' }, 'variable PGHOSTADDR is not supported: unset it; use the address as the host'],
     [
       { PGSERVICE: 'chat' },

@@ -104,7 +104,7 @@ test('a mail server that does not answer is the reason', async () => {
   const admin = await parley.clientOf(parley.admin)
   await admin.ask(INVITE, { email: 'ada@example.com' })
   const { lastError } = await statusWhen(admin, 'the email is attempted again', ({ retrying }) => retrying === 1)
-  expect(lastError).toMatch(/The mail server did not accept the mail: .*ECONNREFUSED/)
+  expect(lastError).toMatch(/The mail server did not accept the email: .*ECONNREFUSED/)
   await parley.close()
 })
 

@@ -157,6 +157,11 @@ describe('the name of an erased human', () => {
       { error: { message: 'what you know comes from "Zeb"; Erased, who is in "Team", may not hear it.' } },
     ],
     [
+      'in a refusal of the present version',
+      { error: { message: 'You have read content of "Zeb"; Zeb, who is in "Team", may not see it.' } },
+      { error: { message: 'You have read content of "Zeb"; Erased, who is in "Team", may not see it.' } },
+    ],
+    [
       'in a summary of a think cycle',
       { triggerSummary: `1 event: a message from "Zeb" (human) in "Team" (id: ${spaceId})` },
       { triggerSummary: `1 event: a message from "Erased" (human) in "Team" (id: ${spaceId})` },

@@ -75,7 +75,7 @@ describe.each(STACKS)('parley record on the %s stack', (stack) => {
     expect((await stat(out)).mode & 0o777).toBe(0o600)
     expect(await parley('replay', out)).toMatchObject({ code: 0, stdout: expect.stringContaining(': equal (') })
 
-    const sentence = expect.stringMatching(/^[^\n]*cannot be replayed\. The agent "[^\n]+ is gone\.\n$/)
+    const sentence = expect.stringMatching(/^[^\n]*cannot be replayed\. The agent "[^\n]+ was deleted or erased\.\n$/)
     expect(await record(left)).toEqual({ code: 2, stdout: '', stderr: sentence })
     expect(await parley('replay', out)).toEqual({ code: 2, stdout: '', stderr: sentence })
     expect(await readdir(folder)).toEqual(['room.jsonl'])

@@ -82,7 +82,7 @@ describe('a recording', () => {
     expect(await replay(readRecording('here', (await record(here.id)).text))).toMatchObject({
       divergence: { kind: 'prompt' },
       notes: [
-        'The recording lacks memories, goals, plans of its agents that come from other spaces, so a prompt may lack them too.',
+        'The recording lacks the memories, goals, plans that its agents have from other spaces, so prompts in the replay may lack them too.',
       ],
     })
   })
@@ -172,7 +172,7 @@ describe('a recording', () => {
 
   test.each<[string, string | null, string]>([
     ['files of tools', null, 'The tool search_messages returned files, which are not recorded.'],
-    ['answers of agents elsewhere', null, 'The agent "Eve" is executed elsewhere'],
+    ['answers of agents elsewhere', null, 'The agent "Eve" runs on another server'],
     ['searches by meaning', 'openai:bag', 'The tool search_messages searched by meaning (PARLEY_EMBEDDINGS)'],
     ['nothing', null, ''],
   ])('a recording that lacks %s reports this, and is not replayed', async (what, embeddingModel, sentence) => {

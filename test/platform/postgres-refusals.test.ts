@@ -104,7 +104,7 @@ describe.skipIf(!hasPostgres)('startup is refused in one line', () => {
       expect(await refusal(url)).toEqual([
         expect.stringMatching(
           new RegExp(
-            `^DATABASE_URL: the encoding of the database ".*" is ${encoding}: create one with CREATE DATABASE … ENCODING 'UTF8'`,
+            `^DATABASE_URL: the encoding of the database ".*" is ${encoding}: create another database with CREATE DATABASE … ENCODING 'UTF8'`,
           ),
         ),
       ])
@@ -133,15 +133,15 @@ describe.skipIf(!hasPostgres)('startup is refused in one line', () => {
     ).toEqual([
       'DATABASE_URL: PostgreSQL 13.14 is too old: use version 14 or newer',
       expect.stringContaining('DATABASE_URL: the encoding of the database "chat" is LATIN1'),
-      'DATABASE_URL: the server of the database "chat" is a read-only standby: name the primary server',
-      expect.stringContaining('DATABASE_URL: the search path app names no schema that exists'),
+      'DATABASE_URL: the server of the database "chat" is a read-only standby: use the address of the primary server',
+      expect.stringContaining('DATABASE_URL: the search path app contains no existing schema'),
     ])
   })
 
   test('for a search path without a schema', async () => {
     const { url } = await database()
     expect(await refusal(`${url}?options=-c%20search_path%3Dnowhere`)).toEqual([
-      expect.stringMatching(/^DATABASE_URL: the search path nowhere names no schema that exists: /),
+      expect.stringMatching(/^DATABASE_URL: the search path nowhere contains no existing schema: /),
     ])
   })
 
@@ -226,7 +226,7 @@ describe.skipIf(!hasPostgres)('startup is refused in one line', () => {
     expect(await refusal(elsewhere)).toEqual([])
     await execute(url, `DELETE FROM _prisma_migrations WHERE migration_name >= '20261126160000'`)
     expect(await refusal(elsewhere)).toEqual([
-      'DATABASE_URL: schema=production has no tables, and "public" has those of a version that ignored this parameter: remove it to continue with them, or first start this version once without it',
+      'DATABASE_URL: schema=production has no tables, but "public" contains tables that were created by an older version, which ignored this parameter: remove the parameter to continue with those tables, or first start this version once without the parameter',
     ])
     // Tables that a user may not read cannot belong to that user.
     const guest = await guestOf(url)

@@ -380,7 +380,7 @@ describe.skipIf(!hasPostgres)('handoffs, over several processes', () => {
     )
     expect(codes).toEqual(['ok', 'REPLY_STACK_FULL', 'LOOP_LIMIT', 'LOOP_LIMIT'])
     expect((await room.calls('delegate'))[0]?.output).toMatchObject({
-      error: { code: 'LOOP_LIMIT', message: expect.stringContaining('too few are left to call back') },
+      error: { code: 'LOOP_LIMIT', message: expect.stringContaining('too few further runs to call back') },
     })
     expect(await room.chains()).toMatchObject([{ depth: 3, replyStack: [], holderId: null }])
     await tight.close()

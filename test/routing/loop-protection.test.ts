@@ -92,7 +92,10 @@ describe.each(RULE_STACKS)('refusals by the tools of a chain, on the %s stack', 
     await room.hears()
     expect(await results(room, 'delegate')).toEqual(['LOOP_LIMIT'])
     expect((await room.calls('mentionAgent')).at(-1)?.output).toMatchObject({
-      error: { code: 'LOOP_LIMIT', message: expect.stringContaining('keeps the others for the agents that wait') },
+      error: {
+        code: 'LOOP_LIMIT',
+        message: expect.stringContaining('the remaining runs are reserved for the agents that wait'),
+      },
     })
     expect(await room.story()).toHaveLength(10)
     expect((await room.conversation()).slice(-2)).toEqual(['Cyd: This is it.', 'Ada: I have it.'])

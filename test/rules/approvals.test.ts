@@ -151,11 +151,16 @@ describe('the message for the agent', () => {
       denialOf('Alice', 'too "dear"'),
       'FAILED',
       'DENIED',
-      'Denied by "Alice": "too \\"dear\\"". It was not carried out.',
+      'Denied by "Alice": "too \\"dear\\"". The call was not executed.',
     ],
-    [denialOf(null, null), 'FAILED', 'DENIED', 'Denied by "somebody". It was not carried out.'],
-    [expiryOf(call(), []), 'TIMED_OUT', 'EXPIRED', 'Nobody decided before its time was up.'],
-    [expiryOf(call(), ['Alice']), 'TIMED_OUT', 'EXPIRED', 'Only "Alice" agreed, of 2 before its time was up.'],
+    [denialOf(null, null), 'FAILED', 'DENIED', 'Denied by "somebody". The call was not executed.'],
+    [expiryOf(call(), []), 'TIMED_OUT', 'EXPIRED', 'Nobody decided before the deadline.'],
+    [
+      expiryOf(call(), ['Alice']),
+      'TIMED_OUT',
+      'EXPIRED',
+      'Only "Alice" approved the call, and 2 approvals were needed before the deadline.',
+    ],
   ])('gives the reason why a call was refused', (refusal, status, code, message) => {
     const settlement = settlementOf(refusal)
     expect(settlement).toMatchObject({ status, output: { error: { code } } })

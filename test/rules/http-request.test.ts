@@ -67,7 +67,8 @@ describe('the request of an HTTP tool', () => {
 
   test.each(['https://api.example.com{path}', 'https://{shop}/v1', 'http://{host}', 'https://a{b}.example.com/x'])(
     'has no input in its host, which decides who gets the headers: %s',
-    (url) => expect(templateFault(url)).toBe('The URL can contain inputs only after the host and a slash.'),
+    (url) =>
+      expect(templateFault(url)).toBe('The URL can contain placeholders for inputs only after the host and a slash.'),
   )
 })
 

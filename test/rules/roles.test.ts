@@ -17,7 +17,7 @@ describe('a change of the role of a human', () => {
     'Ada becomes $role by $by, with the admins $adminIds: refused is $isRefused',
     ({ isRefused, adminIds, ...given }) => {
       const check = () => checkRoleChange({ humanId: ADA, ...given }, adminIds)
-      if (isRefused) expect(check).toThrow(/Nobody else has the role ADMIN/)
+      if (isRefused) expect(check).toThrow(/No other person has the role ADMIN/)
       else expect(check).not.toThrow()
     },
   )

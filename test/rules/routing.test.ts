@@ -175,7 +175,7 @@ describe('faultOfMentions', () => {
   test('refuses several agents under MENTION_CHAIN routing, and accepts one with several people', () => {
     const chain = withMembers('MENTION_CHAIN', [ada, bea])
     expect(faultOfMentions({ ...fromHuman, mentions: ['ada', 'bea'] }, chain)).toBe(
-      'In a space with MENTION_CHAIN routing, a message can mention one agent only.',
+      'In a space with MENTION_CHAIN routing, a message can mention only one agent.',
     )
     expect(faultOfMentions({ ...fromHuman, mentions: ['husam', 'bea'] }, chain)).toBe(null)
   })

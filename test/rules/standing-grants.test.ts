@@ -43,7 +43,7 @@ describe('a standing grant', () => {
   ])('is %s', (state, facts) => {
     expect(stateOf(facts)).toBe(state)
     if (state === 'PENDING') expect(() => requireUndecided(facts)).not.toThrow()
-    else expect(() => requireUndecided(facts)).toThrow('no longer waits for a decision')
+    else expect(() => requireUndecided(facts)).toThrow('is no longer waiting for a decision')
     if (state === 'PENDING' || state === 'ACTIVE') expect(() => requireLive(facts)).not.toThrow()
     else expect(() => requireLive(facts)).toThrow('has already ended')
   })
@@ -65,8 +65,8 @@ describe('a standing grant', () => {
 
   test.each<[object, string]>([
     [{}, 'needs a limit'],
-    [{ amountProperty: 'amount', maxCalls: 1 }, 'belong together'],
-    [{ maxAmount: 3 }, 'belong together'],
+    [{ amountProperty: 'amount', maxCalls: 1 }, 'require each other'],
+    [{ maxAmount: 3 }, 'require each other'],
     [{ maxAmount: 3, amountProperty: 'note' }, 'numeric property'],
     [{ maxAmount: 3, amountProperty: 'toString' }, 'numeric property'],
     [{ maxAmount: 0, amountProperty: 'amount' }, 'above 0'],

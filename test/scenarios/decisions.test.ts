@@ -231,7 +231,7 @@ describe.each(RULE_STACKS)('shared decisions, on the %s stack', (stack) => {
     const [result] = await lastResults()
     expect(result.error).toMatchObject({
       code: 'EXPIRED',
-      message: expect.stringContaining('Only "Alice" agreed, of 2'),
+      message: expect.stringContaining('Only "Alice" approved the call, and 2 approvals were needed'),
     })
     expect(await play.deciders.decide(alice, call.id, true)).toMatchObject({ __typename: 'ConflictError' })
     expect(play.service.calls).toEqual([])

@@ -142,7 +142,7 @@ describe.each(RULE_STACKS)('examples of the seeds in a thread, on the %s stack',
     })
     expect(outcomes).toEqual([
       ['BackendBot', 'SKIPPED', 'addressed to FrontendBot'],
-      ['FrontendBot', 'INBOX', 'BROADCAST wakes every agent member but the sender.'],
+      ['FrontendBot', 'INBOX', 'BROADCAST wakes every agent in the space except the sender.'],
       ['OpsBot', 'SKIPPED', 'not ops-related'],
     ])
     await until('the answer is posted', async () => (await talk(desk)).inThread.length === 2)

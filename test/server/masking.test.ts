@@ -17,7 +17,7 @@ function masked(error: unknown) {
 test('a subscriber that cannot keep up gets RATE_LIMITED, and nothing is logged', () => {
   const { message, extensions, lines } = masked(new SlowConsumerError())
   expect(extensions).toMatchObject({ code: 'RATE_LIMITED' })
-  expect(message).toMatch(/Subscribe again after the last cursor/)
+  expect(message).toMatch(/Subscribe again, with the last cursor as `after`/)
   expect(lines).toEqual([])
 })
 

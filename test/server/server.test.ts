@@ -82,7 +82,9 @@ describe('the server', () => {
     const other = createServer().listen(0, '127.0.0.1')
     await new Promise((resolve) => other.once('listening', resolve))
     const { port } = other.address() as { port: number }
-    await expect(begin({ port })).rejects.toThrow(`PORT: 127.0.0.1:${port} is in use; stop what uses it, or set PORT`)
+    await expect(begin({ port })).rejects.toThrow(
+      `PORT: 127.0.0.1:${port} is in use; stop the process that uses it, or set PORT to another port`,
+    )
     other.close()
   })
 

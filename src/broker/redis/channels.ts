@@ -36,7 +36,7 @@ export function createRedisChannels(routes: ChannelRoutes, prefix: string, logge
       try {
         listener()
       } catch (error) {
-        logger.warn({ error: messageOf(error) }, 'a listener on the reconnect to Redis failed')
+        logger.warn({ error: messageOf(error) }, 'a listener for reconnects to Redis failed')
       }
     }
   })

@@ -94,7 +94,7 @@ export function createProbe(parts: ProbeParts): Probe {
       const answer = await redis.logWrite(encoded.keys.length, ...encoded.keys, ...encoded.args)
       const { epoch, last } = parseResults(answer)
       const [, , lastBatch] = await redis.logRead(...keys.topic(topic), newEpoch(), epoch, last ?? 0, 1, batch)
-      if (lastBatch !== batch) throw new Error('it does not return the written data')
+      if (lastBatch !== batch) throw new Error('it does not return the data that was written')
       await withTimeout(received, timeoutMs, NOT_RECEIVED)
       return encoded.keys
     } finally {

@@ -63,7 +63,7 @@ export class RedisTopicReader implements TopicSource {
   }
 
   get window(): PublicationWindow {
-    if (this.#window === null) throw new Error('the topic reader is not ready')
+    if (this.#window === null) throw new Error('the reader of the event logs is not ready')
     return this.#window
   }
 

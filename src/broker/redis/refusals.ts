@@ -1,14 +1,11 @@
 import { describeRedis, type RedisTarget } from '../../lib/redis-url.ts'
 
-const NO_TLS = 'if it does not expect TLS, use redis:// instead of rediss://'
+const NO_TLS = 'if the server does not expect TLS, use redis:// instead of rediss://'
 
 /** Error messages about Redis, and what an operator can do about each. The first match is used. */
 const REMEDIES: readonly (readonly [fault: RegExp, remedy: string])[] = [
   [/sentinel.*(WRONGPASS|NOAUTH)/, 'set sentinel_password (and sentinel_username) in the URL'],
-  [
-    /sentinel.*(invalid reply: null|No such master)/,
-    'set ?name= to the name under which the Sentinels monitor the master',
-  ],
+  [/sentinel.*(invalid reply: null|No such master)/, 'set ?name= to the name of the master that the Sentinels monitor'],
   [
     /connect to sentinel/,
     'check the hosts and ports of the Sentinels, and whether they expect TLS (rediss+sentinel://)',
@@ -27,8 +24,8 @@ const REMEDIES: readonly (readonly [fault: RegExp, remedy: string])[] = [
   [/cluster support disabled/, 'these servers are not nodes of a cluster: give one address'],
   [/MOVED|CROSSSLOT/, 'this is a node of a cluster: list its nodes, redis://a:7000,b:7001'],
   [/evicts keys/, 'set maxmemory-policy to noeviction: events would be lost'],
-  [/OOM/, 'give it more memory (maxmemory)'],
-  [/MISCONF|NOREPLICAS/, 'it accepts no writes: check the log of Redis'],
+  [/OOM/, 'give Redis more memory (maxmemory)'],
+  [/MISCONF|NOREPLICAS/, 'the server accepts no writes: check the log of Redis'],
   [/unknown command|unknown subcommand/i, 'Parley needs Redis 7 or newer, or Valkey, with all commands enabled'],
   [/wrong version number|packet length too long/i, NO_TLS],
   [/self.signed|unable to (get|verify)|certificate/i, 'set NODE_EXTRA_CA_CERTS to the file of its CA certificate'],

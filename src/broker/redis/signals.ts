@@ -36,7 +36,7 @@ export function createRedisSignals({ commands, channels, writer }: RedisSignalsP
         logger.warn({ channel, error: messageOf(error) }, 'could not publish a signal; receivers will poll instead')
       return
     }
-    if (lost > 0) logger.info({ lost }, 'publishing signals through Redis works again')
+    if (lost > 0) logger.info({ lost }, 'signals are published through Redis again')
     lost = 0
   }
 

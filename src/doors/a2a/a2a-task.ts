@@ -28,7 +28,7 @@ export function statusOf(task: Task, maxResponseBytes: number): object {
 }
 
 const HOW_TO_ANSWER =
-  'Answer with a message of this task that has a data part { "inputResponses": { "<key>": { "action": "accept", "content": { … } } } }, with a key of inputRequests.'
+  'Answer with a message in this task that has a data part { "inputResponses": { "<key>": { "action": "accept", "content": { … } } } }. Take the key from inputRequests.'
 
 function partsOf({ outcomes, pending }: Task, state: TaskState, maxBytes: number): object[] {
   if (state === 'TASK_STATE_INPUT_REQUIRED') {

@@ -34,7 +34,7 @@ export function cardOf({ id, name, description }: Described, url: string): objec
         {
           uri: CURSOR_EXTENSION,
           description:
-            'The metadata of a task contains the position up to which the task is complete. `isCut`: artifacts are missing; read the messages of the context.',
+            'The metadata of a task contains the stream position up to which the task is complete. If `isCut` is true, artifacts are missing: read the messages of the context.',
           required: false,
         },
         {

@@ -328,7 +328,7 @@ export function createA2aDoor({
       case 'DeleteTaskPushNotificationConfig':
         return deletePush(target, caller, params)
       case 'GetExtendedAgentCard':
-        throw new A2aError('EXTENDED_CARD_NOT_CONFIGURED', 'There is no extended card.')
+        throw new A2aError('EXTENDED_CARD_NOT_CONFIGURED', 'This server has no extended agent card.')
       default:
         throw new A2aError('METHOD_NOT_FOUND', 'Method not found.')
     }
@@ -457,7 +457,7 @@ function filterOf(target: Target, { contextId, status, statusTimestampAfter }: P
     throw new A2aError('INVALID_PARAMS', 'The filter `statusTimestampAfter` is not supported: leave it out.')
   const isContextKnown = contextId === undefined || contextId === null || typeof contextId === 'string'
   if (!isContextKnown || (target.type === 'space' && contextId && contextId !== target.id))
-    throw new A2aError('INVALID_PARAMS', '`contextId` must be the id of the space that this URL names.')
+    throw new A2aError('INVALID_PARAMS', '`contextId` must be the id of the space in this URL.')
   if (isGiven(status) && !(typeof status === 'string' && Object.hasOwn(RUNS_OF, status)))
     throw new A2aError('INVALID_PARAMS', `\`status\` must be one of ${Object.keys(RUNS_OF).join(', ')}.`)
   return {

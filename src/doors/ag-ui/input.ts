@@ -91,7 +91,7 @@ function checkLengths(body: unknown): void {
     for (const message of messages) count += listIn(message, 'content').length + listIn(message, 'toolCalls').length
   if (count > MOST_ENTRIES)
     throw badInput(
-      `The body has too many messages, tools, context and parts: at most ${MOST_ENTRIES} in total.`,
+      `The body has too many messages, tools, context entries and parts: at most ${MOST_ENTRIES} in total.`,
       'messages',
     )
 }

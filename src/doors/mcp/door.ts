@@ -42,7 +42,7 @@ const CACHED = { ttlMs: 300_000, cacheScope: 'public' }
 const HEADER_MISMATCH = -32020
 
 const INSTRUCTIONS =
-  'Parley is a server in which people and AI agents share spaces. Use list_spaces and read_messages to see what is happening, send_message or ask_agent to work with agents, and list_pending with decide for calls of agents that wait for a person. Decide only as your user instructs.'
+  'Parley is a server in which people and AI agents share spaces. Use list_spaces and read_messages to see what is happening, send_message or ask_agent to work with agents, and list_pending and decide for tool calls of agents that wait for a person. Decide only as your user instructs.'
 
 /** Whether a request opens a stream of notifications. */
 const isListen = (body: unknown): boolean => isObject(body) && body['method'] === 'subscriptions/listen'

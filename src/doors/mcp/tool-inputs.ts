@@ -51,17 +51,17 @@ export const TOOLS = {
     input: z.strictObject({
       spaceId: id('The id of a space from `list_spaces`.'),
       limit: page(100, 50),
-      before: id('A message id: older messages.').optional(),
-      after: id('A message id: newer messages.').optional(),
+      before: id('A message id. Returns older messages.').optional(),
+      after: id('A message id. Returns newer messages.').optional(),
     }),
     annotations: READS,
   },
   search_messages: {
     title: 'Search messages',
-    description: 'Finds messages that you may read. All words must match; "quoted words" must follow each other.',
+    description: 'Finds messages that you may read. All words must match; "quoted words" must match as a phrase.',
     input: z.strictObject({
       query: z.string().min(1).max(500),
-      spaceId: id('Only in this space.').optional(),
+      spaceId: id('The id of a space, to search only in this space.').optional(),
       limit: page(50, 20),
       after: z.string().optional().describe('`nextCursor` from the previous page.'),
     }),
@@ -75,7 +75,7 @@ export const TOOLS = {
       spaceId: id('The id of a space from `list_spaces`.'),
       text: z.string().min(1),
       mentionedIds: z
-        .array(id('A member.'))
+        .array(id('The id of a member.'))
         .max(20)
         .optional()
         .describe('Members of the space that the message mentions.'),
@@ -87,11 +87,11 @@ export const TOOLS = {
   ask_agent: {
     title: 'Ask an agent',
     description:
-      'Asks one agent, in a space that you name, or else in your own space with that agent, and waits for its answer. With a token of a service: triggers the agent.',
+      'Sends a message to one agent and waits for its answer, in the space that you pass or, without one, in your own space with that agent. With the token of a service, triggers the agent.',
     input: z.strictObject({
-      agentId: id('An agent.'),
+      agentId: id('The id of an agent.'),
       text: z.string().min(1),
-      spaceId: id('A space to which you and the agent belong.').optional(),
+      spaceId: id('The id of a space to which you and the agent belong.').optional(),
       waitSeconds,
       idempotencyKey,
     }),
@@ -112,7 +112,7 @@ export const TOOLS = {
       toolCallId: id('The id of a call from `list_pending`.'),
       approve: z.boolean(),
       reason: z.string().optional(),
-      input: z.unknown().optional().describe('Replaces the input of the call. Earlier approvals lapse.'),
+      input: z.unknown().optional().describe('Replaces the input of the call. Earlier approvals become invalid.'),
       inputDigest: z
         .string()
         .optional()
@@ -131,8 +131,8 @@ export const TOOLS = {
     title: 'Stop a run',
     description: 'Stops a run of an agent.',
     input: z.strictObject({
-      runId: id('A run.'),
-      cascade: z.boolean().optional().describe('Also stop the runs that it started.'),
+      runId: id('The id of a run.'),
+      cascade: z.boolean().optional().describe('If true, also stops the runs that it started.'),
     }),
     annotations: { ...DECIDES, idempotentHint: true },
   },

@@ -113,8 +113,8 @@ export type Conversation = Prisma.ConversationModel
 export type Message = Prisma.MessageModel
 /**
  * Model SearchText
- * The searchable text of a complete message, or of a file in such a message. Database triggers write the row, so that it follows
- * every writer of messages (migration `search`).
+ * The searchable text of a complete message, or of a file in such a message. Database triggers write the row, whichever code
+ * changes the message (migration `search`).
  */
 export type SearchText = Prisma.SearchTextModel
 /**
@@ -135,9 +135,9 @@ export type SearchModel = Prisma.SearchModelModel
 export type MessageVersion = Prisma.MessageVersionModel
 /**
  * Model ThreadReader
- * How far a human has read a thread, and whether its replies count as unread. Independent of the read marker of the space. The
- * row is written when the human takes part in the thread (by sending its first message or a reply), is mentioned in it, or reads
- * it.
+ * How far a human has read a thread, and whether its replies count as unread. This state is independent of the read marker of the
+ * space. The row is written when the human takes part in the thread (by sending its first message or a reply), is mentioned in it,
+ * or reads it.
  */
 export type ThreadReader = Prisma.ThreadReaderModel
 /**
@@ -163,7 +163,7 @@ export type MessageDeletion = Prisma.MessageDeletionModel
 export type Outcome = Prisma.OutcomeModel
 /**
  * Model Run
- * One execution of an agent's tool loop. Only src/flows/lifecycle.ts changes `status`; every write of an executing run names its
+ * One execution of an agent's tool loop. Only src/flows/lifecycle.ts changes `status`; every write by an executing run checks its
  * `attempt`.
  */
 export type Run = Prisma.RunModel
@@ -242,8 +242,8 @@ export type GrantDecision = Prisma.GrantDecisionModel
 export type Notification = Prisma.NotificationModel
 /**
  * Model InboxEvent
- * An event that waits for a persistent agent's next think cycle. The row is kept after the event is done, so that the event
- * cannot arrive twice.
+ * An event that waits for a persistent agent's next think cycle. The row is kept after the event has been processed, so that the
+ * event cannot arrive twice.
  */
 export type InboxEvent = Prisma.InboxEventModel
 /**
@@ -289,8 +289,8 @@ export type Webhook = Prisma.WebhookModel
 export type Invitation = Prisma.InvitationModel
 /**
  * Model Mail
- * An email that was enqueued. The row ensures that it is sent only once, although its job may be attempted several times.
- * Deleted after 30 days.
+ * An email that was enqueued. The row ensures that the email is sent only once, even if its job is attempted several times. The
+ * row is deleted after 30 days.
  */
 export type Mail = Prisma.MailModel
 /**
@@ -346,13 +346,13 @@ export type NotificationSettings = Prisma.NotificationSettingsModel
 export type PushSubscription = Prisma.PushSubscriptionModel
 /**
  * Model TaskPush
- * A push configuration of an A2A client for a task, which is a message or a run. Deleted when the task has ended or no longer
- * exists.
+ * A push configuration of an A2A client for a task, which is a message or a run. The row is deleted when the task has ended or no
+ * longer exists.
  */
 export type TaskPush = Prisma.TaskPushModel
 /**
  * Model Notice
- * A notice to a human. Deleted once it is no longer needed, either for an email or for the limit on notices.
+ * A notice to a human. The row is deleted once neither an email nor the limit on notices needs it.
  */
 export type Notice = Prisma.NoticeModel
 /**

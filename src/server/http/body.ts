@@ -98,7 +98,13 @@ export function createBodyReader(options: BodyReaderOptions = {}): BodyReader {
     for (const body of unfinished) {
       const elapsedMs = time - body.startedAt
       const isLate = elapsedMs > timeoutMs || isTooSlow({ ...body, elapsedMs, idleMs: time - body.receivedAt })
-      if (isLate) body.refuse(new BodyRefusedError(408, 'The request body arrived too slowly: send it again, faster.'))
+      if (isLate)
+        body.refuse(
+          new BodyRefusedError(
+            408,
+            'The request body arrived too slowly: send the request again over a faster connection.',
+          ),
+        )
     }
     if (unfinished.size > 0 || sweeping === null) return
     clearInterval(sweeping)

@@ -96,7 +96,11 @@ export function createEventStreams({
 
   function reserve(viewer: Viewer, response: ServerResponse): void {
     if (counts.of(viewer.id) >= maxStreamsPerViewer || unanswered.isDraining()) {
-      sendText(response, 503, 'Too many event streams are open, or the server is shutting down. Try again later.')
+      sendText(
+        response,
+        503,
+        'Too many event streams are open, or the server is shutting down. Close some streams and try again.',
+      )
       return
     }
     const token = randomUUID()
@@ -147,7 +151,11 @@ export function createEventStreams({
     if (operations.has(operationId))
       return sendText(response, 409, 'This operation id is already in use. Choose another.')
     if (operations.size >= MOST_OPERATIONS || unanswered.isDraining())
-      return sendText(response, 503, 'Try again later.')
+      return sendText(
+        response,
+        503,
+        'Too many operations are active on this event stream, or the server is shutting down. Try again later.',
+      )
     operations.set(operationId, null)
     try {
       const { signal } = stream.closed

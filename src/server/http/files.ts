@@ -68,7 +68,7 @@ export function createFileHandler(parts: FileHandlerParts): Handler {
     mostOfOne: MOST_DOWNLOADS_OF_VIEWER,
     mostWaiting: MOST_WAITING_DOWNLOADS,
     longestWaitMs: MOST_IDLE_MS,
-    refusal: 'Too many downloads at a time. Wait until others have finished.',
+    refusal: 'Too many downloads are in progress. Wait until some have finished.',
   })
 
   async function upload(request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -100,7 +100,7 @@ export function createFileHandler(parts: FileHandlerParts): Handler {
     if (!query.has('signature')) return authentication.viewerOf(request, response)
     // Anybody can make up a signature, so the lookup counts towards the limit for unknown credentials.
     const viewer = await forRequester(UNKNOWN_CREDENTIALS, () => files.viewerOfAddress(id, query))
-    if (viewer === null) throw new UnauthenticatedError('The address has expired or is not valid: request a new one.')
+    if (viewer === null) throw new UnauthenticatedError('The URL has expired or is not valid: query `File.url` again.')
     return viewer
   }
 
@@ -239,7 +239,7 @@ async function fileOfForm(request: IncomingMessage): Promise<SentFile> {
       resolve({ name: filename ?? '', body, bytes: null })
     })
     form.once('finish', () => reject(new BadInputError('The form contains no file.')))
-    form.once('error', () => reject(new BadInputError('The form is not complete.')))
+    form.once('error', () => reject(new BadInputError('The form is incomplete: send it again.')))
   })
   const parsed = pipeline(request, form)
   parsed.catch(() => {})
@@ -249,7 +249,7 @@ async function fileOfForm(request: IncomingMessage): Promise<SentFile> {
       for await (const chunk of stream) yield chunk as Buffer
       await parsed
     } catch {
-      throw new BadInputError('The form is not complete.')
+      throw new BadInputError('The form is incomplete: send it again.')
     }
     if (files > 1) throw new BadInputError('Send one file at a time.')
   }
@@ -262,7 +262,7 @@ function formOf({ headers }: IncomingMessage) {
     const limits = { fields: MOST_FIELDS, fieldSize: LARGEST_FORM_BYTES, files: 2, headerPairs: 50 }
     return new Busboy({ headers: { 'content-type': '', ...headers }, limits })
   } catch {
-    throw new BadInputError('The form has no boundary.')
+    throw new BadInputError('The Content-Type of the form has no boundary.')
   }
 }
 

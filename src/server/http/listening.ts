@@ -26,12 +26,14 @@ async function listenAt(server: Server, { host, port }: Address, at: number): Pr
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException
     if (code === 'EADDRINUSE') throw inUse({ host, port })
-    if (code === 'EACCES') throw new Error(`PORT: this user may not listen on ${host}:${port}; set PORT to another one`)
+    if (code === 'EACCES')
+      throw new Error(`PORT: this user may not listen on ${host}:${port}; set PORT to another port`)
     throw new Error(`HOST: cannot listen on ${host}:${port}: ${messageOf(error)}`)
   }
 }
 
-const inUse = ({ host, port }: Address) => new Error(`PORT: ${host}:${port} is in use; stop what uses it, or set PORT`)
+const inUse = ({ host, port }: Address) =>
+  new Error(`PORT: ${host}:${port} is in use; stop the process that uses it, or set PORT to another port`)
 
 /**
  * Checks that the host belongs to this machine and that no process listens on the port. Called before the start

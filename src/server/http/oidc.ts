@@ -188,7 +188,7 @@ function pageOf(reason: Reason, label: string): { status: number; title: string;
         status: 502,
         title: 'The clocks differ',
         text: [
-          `The times that ${label} reports do not match the clock of this server. Try again.`,
+          `The clock of ${label} differs from the clock of this server. Try again.`,
           'If that does not help, ask the operator of this server to check its clock.',
         ],
       }

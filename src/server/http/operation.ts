@@ -48,7 +48,7 @@ export function prepareOperation(graphql: Graphql, context: OperationContext, re
   if (operation == null)
     throw topLevelError(
       'BAD_USER_INPUT',
-      'No operation selected. Set operationName to the name of an operation in the document.',
+      'No operation is selected. Set operationName to the name of an operation in the document.',
     )
   const isSubscription = operation.operation === 'subscription'
   const args: ExecutionArgs = { schema, document, operationName, variableValues: variables }

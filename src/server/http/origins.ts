@@ -24,7 +24,7 @@ export function createOrigins(allowed: readonly string[], logger: Pick<Logger, '
     logged.add(origin)
     logger.warn(
       { origin },
-      'refused a web page of another origin; if the origin is yours, add it to PARLEY_ALLOWED_ORIGINS',
+      'refused a request from a web page of another origin; if the origin is yours, add it to PARLEY_ALLOWED_ORIGINS',
     )
   }
 

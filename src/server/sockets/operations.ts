@@ -152,7 +152,9 @@ export function socketOperations(graphql: Graphql, maskError: MaskError): Socket
     const operation = prepareOperation(graphql, context, payload)
     if (operation.isSubscription) {
       if ([...session.subscriptions.keys()].filter(isOpen).length >= MOST_OF_SOCKET) {
-        throw tooManySubscriptions(`A socket carries at most ${MOST_OF_SOCKET} subscriptions.`)
+        throw tooManySubscriptions(
+          `A socket can have at most ${MOST_OF_SOCKET} subscriptions: open another socket, or end some.`,
+        )
       }
       session.subscriptions.set(id, payload)
     }

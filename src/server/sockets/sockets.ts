@@ -77,7 +77,12 @@ export function createSockets(options: SocketsOptions): Sockets {
     perMessageDeflate: false,
     handleProtocols,
   })
-  const closes = counter(options.metrics, 'parley_socket_closes_total', 'WebSockets closed, by close code.', ['code'])
+  const closes = counter(
+    options.metrics,
+    'parley_socket_closes_total',
+    'WebSockets of this process that were closed, by close code.',
+    ['code'],
+  )
   const socketsOfViewer = createCounts()
   const lateCloses = createLateCloses()
   const stalled = createStalledSockets()
@@ -127,13 +132,13 @@ export function createSockets(options: SocketsOptions): Sockets {
       end(TRY_AGAIN_LATER, reason)
     }
     const writer = new SocketWriter(socket, transport, {
-      onFull: () => closeLate('Too far behind: resume by cursor'),
+      onFull: () => closeLate('The client lags too far behind: resume by cursor'),
       subscriptions,
       stalled,
       viewerId: () => connection.session.viewer?.id ?? '',
     })
     const connection = createConnection(socket, request, { subscriptions, writer })
-    silent.set(socket, () => closeLate('No answer to a ping: resume by cursor'))
+    silent.set(socket, () => closeLate('The client did not answer a ping: resume by cursor'))
     keepAlive.watch(socket)
     // After an invalid or oversized frame, ws closes the socket with the correct code.
     socket.on('error', (error) => logger.debug({ error: messageOf(error) }, 'a socket reported an error'))
@@ -239,7 +244,7 @@ function shut(socket: WebSocket, code: number, reason: string): void {
 
 /** The maximum size of a frame before the client is authenticated. */
 const LARGEST_FIRST_BYTES = 64 * 1024
-const FIRST_TOO_LARGE = 'Too large a message before the connection is acknowledged'
+const FIRST_TOO_LARGE = 'The message is too large before the connection is acknowledged'
 /**
  * The maximum size of a ping payload that the pong repeats, in characters of JSON. This is enough for clients that
  * measure latency.

@@ -41,7 +41,7 @@ export function readCard(text: string, cardUrl: string, { hasHeaders }: { hasHea
   if (url.length > LONGEST_URL || !URL.canParse(url)) throw badCard('the URL of its interface is not valid')
   if (hasHeaders && new URL(url).origin !== new URL(cardUrl).origin)
     throw badCard(
-      'its interface has another origin than the card, and the headers are only for the origin of the card: use a card from the origin of the interface',
+      "its interface has a different origin than the card, and the agent's headers may be sent only to the origin of the card: use a card from the origin of the interface",
     )
   const { name, description, version, capabilities, skills } = card
   return {

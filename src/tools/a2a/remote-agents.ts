@@ -69,7 +69,7 @@ export function createRemoteAgents(platform: Platform, { http }: { http: Guarded
   async function reach({ agentId, model }: Asking): Promise<{ row: RemoteColumns; headers: Record<string, string> }> {
     const row = await db.prisma.agent.findUnique({ where: { id: agentId } })
     if (row === null || row.model !== model)
-      throw new ToolFailure('NOT_SET_UP', 'The agent was deleted, or has another model now.')
+      throw new ToolFailure('NOT_SET_UP', 'The agent was deleted, or now has a different model.')
     try {
       return { row, headers: openRemoteHeaders(row, model, secretBox) }
     } catch (error) {
@@ -129,12 +129,12 @@ export function createRemoteAgents(platform: Platform, { http }: { http: Guarded
     const { streams, deduplicates, ...card } = read
     const isKept = before?.fingerprint === card.fingerprint
     const kept = isKept ? before : await keepCard(db, reached.row, { cardUrl, ...card, readAt })
-    if (kept === null) throw new ToolFailure('NOT_SET_UP', 'The agent was deleted, or has another model now.')
+    if (kept === null) throw new ToolFailure('NOT_SET_UP', 'The agent was deleted, or now has a different model.')
     if (kept.fingerprint === card.fingerprint && kept.trusted === card.fingerprint)
       return addressAt(card.url, asking, { headers: reached.headers, streams, deduplicates })
     logger.warn(
       { agentId: asking.agentId, cardUrl },
-      'an agent on another server gets no messages, because its card has changed; an admin must confirm it (confirmAgentCard)',
+      'nothing is sent to an agent on another server, because its card has changed; an admin must confirm the card (confirmAgentCard)',
     )
     throw new ToolFailure(
       'UNCONFIRMED',
@@ -301,7 +301,7 @@ export function createRemoteAgents(platform: Platform, { http }: { http: Guarded
 }
 
 const UNKNOWN =
-  'The process that sent the message ended before the server answered, and the server does not list its messages: whether the agent has received it is unknown. It is not sent again, unless the run is retried.'
+  "The process that sent the message ended before the agent's server answered, and that server does not list the messages that it received. It is unknown whether the agent has received the message. To send it again, retry the run."
 
 interface StoredCard {
   card: ReadCard

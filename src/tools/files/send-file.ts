@@ -11,7 +11,7 @@ export const sendFile = defineTool({
   yieldsToOwn: true,
   create: ({ place, parts: { files }, speech }) => ({
     description:
-      'Send a file to a space as a separate message. Give its content as text, or as base64 for other bytes. People see its name and can load it.',
+      'Send a file to a space as a separate message. Pass its content as text, or in base64 if it is not text. People see the name of the file and can download it.',
     inputSchema: {
       type: 'object',
       properties: {
@@ -52,7 +52,7 @@ export const sendFile = defineTool({
 function bytesOf({ text, base64 }: JsonObject): Buffer {
   // Some models write empty strings for omitted fields.
   const [written, encoded] = [text || null, base64 || null]
-  if ((written === null) === (encoded === null)) throw new ToolFailure('BAD_INPUT', 'Give either text or base64.')
+  if ((written === null) === (encoded === null)) throw new ToolFailure('BAD_INPUT', 'Pass either text or base64.')
   if (written !== null) return Buffer.from(String(written))
   const compact = String(encoded).replaceAll(/\s/g, '')
   if (!/^[A-Za-z0-9+/]*={0,2}$/.test(compact)) throw new ToolFailure('BAD_INPUT', 'base64 is not well-formed.')

@@ -9,7 +9,7 @@ export const setGoals = defineTool({
   names: { snake: 'set_goals', camel: 'setGoals' },
   create: ({ parts: { goals } }) => ({
     description:
-      'Set goals that you pursue over many runs: each of your runs sees the active ones under YOUR GOALS. Without an id, a goal is added. With the id of one of your goals, only the fields that you give are changed, for instance the status when you are done.',
+      'Set goals that you pursue over many runs. Each of your runs sees the active goals under YOUR GOALS. Without an id, a goal is added. With the id of one of your goals, only the given fields change, for instance the status when you are done.',
     inputSchema: {
       type: 'object',
       properties: {

@@ -7,7 +7,7 @@ export const setMemories = defineTool({
   names: { snake: 'set_memories', camel: 'setMemories' },
   create: ({ parts: { memories } }) => ({
     description:
-      'Store facts that you will need later: each of your runs sees them under YOUR MEMORIES. A key that you have used before gets the new value; other keys stay.',
+      'Store facts that you will need later: each of your runs sees them under YOUR MEMORIES. If a key already exists, its value is replaced; other keys do not change.',
     inputSchema: {
       type: 'object',
       properties: {

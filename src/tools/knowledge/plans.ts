@@ -10,7 +10,7 @@ export const setPlans = defineTool({
   names: { snake: 'set_plans', camel: 'setPlans' },
   create: ({ parts: { plans } }) => ({
     description:
-      'Create plans that wake you later: when a plan is due, you get a separate run with its instruction and no active space. Give each exactly one of cron, at and afterSeconds. A plan with an existing name replaces the earlier plan.',
+      'Create plans that wake you later: when a plan is due, you get a separate run with its instruction and no active space. Set exactly one of cron, at and afterSeconds for each plan. A plan with an existing name replaces the earlier plan.',
     inputSchema: {
       type: 'object',
       properties: { plans: { type: 'array', minItems: 1, items: PLAN_SCHEMA } },
@@ -36,7 +36,7 @@ export const setPlans = defineTool({
 export const getPlans = defineTool({
   names: { snake: 'get_plans', camel: 'getPlans' },
   create: ({ parts: { plans } }) => ({
-    description: 'List your plans: when each is next due, and its instruction. A finished plan is not enabled.',
+    description: 'List your plans, with the next time and the instruction of each. A finished plan is not enabled.',
     inputSchema: { type: 'object', properties: {} },
     async execute(_, { context: { run } }) {
       const own = await plans.listKnown(run.agentId, run)
@@ -73,14 +73,18 @@ export const deletePlans = defineTool({
 const PLAN_SCHEMA = {
   type: 'object',
   properties: {
-    name: { type: 'string', description: 'What the plan is called; your plans differ by name.' },
-    instruction: { type: 'string', description: 'What to do then, with all information that you will need.' },
+    name: { type: 'string', description: 'The name of the plan, unique among your plans.' },
+    instruction: {
+      type: 'string',
+      description: 'What to do when the plan is due, with all information that you will need.',
+    },
     cron: {
       type: 'string',
-      description: 'Repeatedly: minute, hour, day of month, month, day of week, in UTC, such as "0 6 * * 1-5".',
+      description:
+        'For a recurring plan: minute, hour, day of month, month, day of week, in UTC, such as "0 6 * * 1-5".',
     },
-    at: { type: 'string', description: 'Once, at a time in UTC: "2030-01-31T06:00:00Z".' },
-    afterSeconds: { type: 'integer', minimum: 1, description: 'Once, this many seconds from now.' },
+    at: { type: 'string', description: 'For a one-time plan: the time in UTC, such as "2030-01-31T06:00:00Z".' },
+    afterSeconds: { type: 'integer', minimum: 1, description: 'For a one-time plan: the number of seconds from now.' },
   },
   required: ['name', 'instruction'],
 }

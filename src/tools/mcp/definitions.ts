@@ -111,10 +111,10 @@ const isText = (name: string) => hasNameCharacters(name) && name.isWellFormed()
 /** Returns the reason why a tool cannot be offered, as a sentence; null if it can. */
 function faultOf(toolName: string, schema: JsonObject | boolean | undefined): string | null {
   if (toolName === '' || toolName.length > LONGEST_OWN_NAME || !isText(toolName))
-    return `Its name is empty, longer than ${LONGEST_OWN_NAME} characters, or contains control characters.`
-  if (isTooDeep(schema)) return `Its input schema is nested more than ${DEEPEST_JSON} levels deep.`
+    return `The tool's name is empty, longer than ${LONGEST_OWN_NAME} characters, or contains control characters.`
+  if (isTooDeep(schema)) return `The tool's input schema is nested more than ${DEEPEST_JSON} levels deep.`
   if ((JSON.stringify(schema) ?? '').length > LONGEST_SCHEMA)
-    return `Its input schema is longer than ${LONGEST_SCHEMA} characters.`
+    return `The tool's input schema is longer than ${LONGEST_SCHEMA} characters.`
   return null
 }
 

@@ -77,8 +77,8 @@ export function createMcpToolset(platform: Platform, mcp: McpTools, oauth: McpOA
     for (const { serverName, toolName, reason } of listing.failed) {
       // This failure causes no warning. It is expected, because the server requires a token and there is none.
       if (toolName === null && unknown.has(serverName)) continue
-      if (toolName === null) logger.warn({ serverName, reason }, 'left out an MCP server: could not list its tools')
-      else logger.warn({ serverName, toolName, reason }, 'left out a tool of an MCP server')
+      if (toolName === null) logger.warn({ serverName, reason }, 'skipped an MCP server: could not list its tools')
+      else logger.warn({ serverName, toolName, reason }, 'skipped a tool of an MCP server')
     }
     for (const { serverName, toolName } of listing.unconfirmed) {
       logger.warn(
@@ -147,7 +147,7 @@ export function createMcpToolset(platform: Platform, mcp: McpTools, oauth: McpOA
     })
     return {
       name: mcpToolName(serverName, CONNECT),
-      description: `Connects the person for whom you work to the server "${serverName}", which has further tools. The person is asked to authorize.`,
+      description: `Connects the person for whom you work to the server "${serverName}", which has further tools. The person is asked to authorize the connection.`,
       inputSchema: NO_INPUT,
       versionDigest,
       presence: { type: 'hidden' },

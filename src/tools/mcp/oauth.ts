@@ -379,7 +379,7 @@ export function createMcpOAuth({ db, secretBox, clock, logger }: Platform, { htt
   }
 }
 
-const AGAIN = 'The server does not accept the stored authorization. An admin has to connect to it again.'
+const AGAIN = 'The MCP server does not accept the stored authorization. An admin has to connect to the server again.'
 const TOO_LATE = 'This link was already used, or is older than 15 minutes. Connect again for a new one.'
 
 const OTHER_BROWSER =

@@ -112,7 +112,7 @@ const keyOf = ({ agentId, name, url }: McpServer, humanId: string): Authorizatio
 const notConnected = ({ name }: McpServer) =>
   new ToolFailure(
     'NOT_CONNECTED',
-    `The person is no longer connected to the MCP server "${name}". Call the tool again: the person is then asked to connect.`,
+    `The person is no longer connected to the MCP server "${name}". Call the tool again, so that the person is asked to connect.`,
   )
 
 async function idOf(person: PersonOfCall): Promise<string> {

@@ -33,7 +33,7 @@ export interface ConnectedMcpServer {
   tools: (ListedMcpTool & { confirmed: boolean })[] | null
   /** The URL at which the admin authorizes in a browser. */
   authorizationUrl: string | null
-  /** The reason why the server could not be used; null if there is none. */
+  /** Why the MCP server could not be used. Null if it could be used. */
   error: string | null
 }
 

@@ -119,7 +119,8 @@ function toolOf(operation: Operation, reading: Reading): OpenApiTool {
     const url = urlOf(operation, reading)
     const { query, inputSchema } = inputOf(operation, reading)
     const whole = `${url}${query.length === 0 ? '' : `{?${query.join(',')}}`}`
-    if (whole.length > LONGEST_URL) throw new OperationProblem(`Its URL is longer than ${LONGEST_URL} characters.`)
+    if (whole.length > LONGEST_URL)
+      throw new OperationProblem(`The operation's URL is longer than ${LONGEST_URL} characters.`)
     return { ...tool, url: whole, inputSchema, problem: securityProblem(operation, reading) }
   } catch (error) {
     if (!(error instanceof OperationProblem)) throw error
@@ -143,10 +144,10 @@ function urlOf({ path, item, given }: Operation, { document, reader, address }: 
   const base = URL.parse(filled, address ?? undefined)
   if (base === null || !['http:', 'https:'].includes(base.protocol))
     throw new OperationProblem(
-      `The document does not name the address of its server (${JSON.stringify(filled.slice(0, 200))}): read it from its address, or set the URL of the tool by hand.`,
+      `The document does not contain the URL of its server (${JSON.stringify(filled.slice(0, 200))}): pass the URL of the document instead of its text, or set the URL of the tool yourself.`,
     )
   if (base.username !== '' || base.password !== '' || base.search !== '' || base.hash !== '')
-    throw new OperationProblem('The address of its server has a user, a query or a fragment.')
+    throw new OperationProblem("The URL of the operation's server contains a user, a query or a fragment.")
   return `${base.href.replace(/\/$/, '')}${path}`
 }
 
@@ -169,7 +170,8 @@ function inputOf(operation: Operation, { reader, checkUntil }: Reading): { query
   const { properties, required, query } = urlInputsOf(operation, reader)
   const body = bodyOf(operation, reader)
   for (const [name, schema] of Object.entries(body?.properties ?? {})) {
-    if (properties.has(name)) throw new OperationProblem(`A parameter and a field of its body have the name ${name}.`)
+    if (properties.has(name))
+      throw new OperationProblem(`A parameter of the operation and a field of its body have the name ${name}.`)
     properties.set(name, schema)
   }
   const all = [...new Set([...required, ...(body?.required ?? [])])]
@@ -182,7 +184,8 @@ function urlInputsOf(operation: Operation, reader: SchemaReader): UrlInputs {
   for (const parameter of parametersOf(operation, reader)) {
     if (isLeftOut(parameter)) continue
     const { name, in: place, required, given } = parameter
-    if (inputs.properties.has(name)) throw new OperationProblem(`Two of its parameters have the name ${name}.`)
+    if (inputs.properties.has(name))
+      throw new OperationProblem(`Two parameters of the operation have the name ${name}.`)
     const schema = reader.schema(given['schema'])
     const repeats = schema['type'] === 'array' && given['explode'] !== false
     if (place === 'query') inputs.query.push(repeats ? `${name}*` : name)
@@ -193,13 +196,13 @@ function urlInputsOf(operation: Operation, reader: SchemaReader): UrlInputs {
   }
   for (const [, name = ''] of operation.path.matchAll(/\{([^{}]*)\}/g))
     if (!inputs.properties.has(name))
-      throw new OperationProblem(`Its path names ${name}, which is not among its parameters.`)
+      throw new OperationProblem(`The operation's path contains {${name}}, which is not one of its parameters.`)
   return inputs
 }
 
 function checked(schema: JsonObject, checkUntil: number): JsonObject {
   if (JSON.stringify(schema).length > LONGEST_SCHEMA)
-    throw new OperationProblem(`Its schema is longer than ${LONGEST_SCHEMA} characters.`)
+    throw new OperationProblem(`The operation's schema is longer than ${LONGEST_SCHEMA} characters.`)
   const fault = performance.now() < checkUntil ? checkInputSchema(schema) : null
   if (fault !== null) throw new OperationProblem(fault)
   return schema
@@ -240,14 +243,14 @@ function reasonToLeaveOut({ name, place, given }: { name: string; place: string;
   if (place === 'header')
     return `The operation needs the header ${name}: set it as a header of the tool if its value is always the same.`
   if (place === 'cookie') return `The operation needs the cookie ${name}, which tools do not send.`
-  if (place !== 'path' && place !== 'query') return `Its parameter ${name} has an unknown location.`
+  if (place !== 'path' && place !== 'query') return `The operation's parameter ${name} has an unknown location.`
   if (!isTemplateName(name))
-    return `Its parameter ${JSON.stringify(name)} has a name with characters other than letters, digits and _ . $ [ ] -.`
+    return `The operation's parameter ${JSON.stringify(name)} has a name with characters other than letters, digits and _ . $ [ ] -.`
   if (given['content'] !== undefined || given['style'] === 'deepObject')
-    return `Its parameter ${name} is an object, which tools do not send in a URL.`
+    return `The operation's parameter ${name} is an object, which tools do not send in a URL.`
   const { schema } = given
   if (isObject(schema) && schema['type'] === 'object')
-    return `Its parameter ${name} is an object, which tools do not send in a URL.`
+    return `The operation's parameter ${name} is an object, which tools do not send in a URL.`
   return null
 }
 
@@ -269,13 +272,15 @@ function bodyOf({ method, given }: Operation, reader: SchemaReader): Body | null
       throw new OperationProblem(`The operation is a ${method.toUpperCase()} with a body, which tools do not send.`)
     const types = Object.keys(content).join(', ').slice(0, 200)
     throw new OperationProblem(
-      `Its body has ${types === '' ? 'no media type' : `the type ${types}`}, but tools send only JSON.`,
+      `The operation's body has ${types === '' ? 'no media type' : `the type ${types}`}, but tools send only JSON.`,
     )
   }
   const { schema } = reader.resolved(content[json])
   const { properties, required, type, $schema: _, ...rest } = normalSchema(reader.schema(schema))
   if (type !== undefined && type !== 'object')
-    throw new OperationProblem(`Its body has the type ${JSON.stringify(type)}, but tools send only objects.`)
+    throw new OperationProblem(
+      `The operation's body has the type ${JSON.stringify(type)}, but tools send only objects.`,
+    )
   return {
     properties: isObject(properties) ? properties : {},
     required: isRequired && Array.isArray(required) ? required.map(String) : [],

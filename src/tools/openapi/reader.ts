@@ -41,7 +41,7 @@ export function createOpenApiReader({ http }: OpenApiReaderParts): OpenApiReader
   /** Documents are read one at a time, because each is read in a thread that may use much memory. */
   const queue = createFairQueue({
     mostWaiting: 10,
-    refusal: 'Too many documents wait to be read. Wait, then try again.',
+    refusal: 'Too many documents are waiting to be read. Wait, then try again.',
   })
 
   async function fetched(url: string): Promise<string> {
@@ -55,7 +55,7 @@ export function createOpenApiReader({ http }: OpenApiReaderParts): OpenApiReader
     async readOpenApi(viewer, { document, url }) {
       requireAdmin(viewer, 'read OpenAPI documents')
       if ((document == null) === (url == null))
-        throw new BadInputError('Give either the document or its URL.', 'input.document')
+        throw new BadInputError('Pass either the document or its URL.', 'input.document')
       if (document != null && Buffer.byteLength(document) > LARGEST_DOCUMENT_BYTES)
         throw new BadInputError('A document has at most 5 MB.', 'input.document')
       const field = document == null ? 'input.url' : 'input.document'

@@ -47,8 +47,9 @@ export function createSchemaReader(document: JsonObject): SchemaReader {
     left.values -= 1
     leftInAll -= 1
     if (leftInAll < 0) throw new OperationProblem('The schemas of the document are too long in total.')
-    if (left.values < 0) throw new OperationProblem(`Its schema has more than ${MOST_VALUES} values.`)
-    if (depth > DEEPEST) throw new OperationProblem(`Its schema is nested more than ${DEEPEST} levels deep.`)
+    if (left.values < 0) throw new OperationProblem(`The operation's schema has more than ${MOST_VALUES} values.`)
+    if (depth > DEEPEST)
+      throw new OperationProblem(`The operation's schema is nested more than ${DEEPEST} levels deep.`)
     if (Array.isArray(value)) return value.map((item) => copy(item, path, left, depth + 1))
     if (!isObject(value)) return value
     return copyObject(value, path, left, depth)
@@ -58,7 +59,9 @@ export function createSchemaReader(document: JsonObject): SchemaReader {
     const { $ref } = value
     if (typeof $ref === 'string') {
       if (path.includes($ref))
-        throw new OperationProblem(`Its schema refers to itself (${$ref.slice(0, 200)}), which models cannot fill in.`)
+        throw new OperationProblem(
+          `The operation's schema refers to itself (${$ref.slice(0, 200)}), which models cannot fill in.`,
+        )
       const { description } = value
       const copied = copy(found($ref), [...path, $ref], left, depth + 1)
       return isObject(copied) && typeof description === 'string' ? { ...copied, description } : copied

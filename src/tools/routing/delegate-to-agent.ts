@@ -22,7 +22,7 @@ export const delegateToAgent = defineTool({
   isOffered: mayDelegate,
   create: ({ parts: { delegationChecks } }) => ({
     description:
-      'Delegate the message that woke you to another agent of that space, without posting. Your run ends at once and nothing of it is seen; the other agent gets the message as if it had come to it directly. Only before you have posted anything in that space.',
+      'Delegate the message that woke you to another agent of that space, without posting. Your run ends at once and nobody sees anything of it, and the other agent gets the message as if it had been woken by the message directly. Possible only before you have posted anything in that space.',
     inputSchema: {
       type: 'object',
       properties: {

@@ -12,12 +12,15 @@ export const delegate = defineTool({
   isOffered: isInMentionChain,
   create: ({ place, parts: { delegationChecks } }) => ({
     description:
-      'Delegate your trigger to another agent of your active space without posting, because that agent should handle it. Your run ends at once without posting, and agents that wait for you wait for that agent instead. Not possible after you have posted here: then use mentionAgent.',
+      'Delegate your trigger to another agent of your active space without posting, because that agent should handle it. Your run ends at once without posting, and agents that wait for you wait for that agent instead. Not possible after you have posted here; use mentionAgent in that case.',
     inputSchema: {
       type: 'object',
       properties: {
         targetAgentEntityId: { type: 'string', description: 'Entity id of the agent that takes over.' },
-        reason: { type: 'string', description: 'Briefly, why you chose that agent; the agent sees this reason.' },
+        reason: {
+          type: 'string',
+          description: 'The reason why you chose that agent, in a few words. The agent sees it.',
+        },
       },
       required: ['targetAgentEntityId'],
     },

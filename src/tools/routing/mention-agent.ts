@@ -16,7 +16,10 @@ export const mentionAgent = defineTool({
       type: 'object',
       properties: {
         targetAgentEntityId: { type: 'string', description: 'Entity id of the agent to wake next.' },
-        reason: { type: 'string', description: 'Briefly, why it should respond and what you need from it.' },
+        reason: {
+          type: 'string',
+          description: 'Why the agent should respond and what you need from it, in a few words.',
+        },
         expectReply: {
           type: 'boolean',
           default: false,

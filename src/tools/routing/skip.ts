@@ -23,7 +23,10 @@ export const skip = defineTool({
     inputSchema: {
       type: 'object',
       properties: {
-        reason: { type: 'string', description: 'Briefly, why. People who can see the message may see the reason.' },
+        reason: {
+          type: 'string',
+          description: 'The reason, in a few words. People who can see the message may see it.',
+        },
       },
     },
     async execute({ reason }, { context }) {

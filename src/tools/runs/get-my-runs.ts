@@ -21,12 +21,12 @@ function activeOrPastRuns(setting: ToolSetting): ToolBody {
   const { discretion, inbox, runProgress, runs } = setting.parts
   return {
     description:
-      'List your own runs, except this one: all active ones, or those of one status, with their subject and how they ended. Use it before you begin something that you may already be doing, or have already done.',
+      'List your own runs except this one: all active runs, or the runs of one status, with their subject and outcome. Use this tool before you begin something that you may already be doing, or have already done.',
     inputSchema: {
       type: 'object',
       properties: {
         status: { type: 'string', enum: STATUSES, description: 'Only runs of this status. Omit for all active runs.' },
-        limit: { type: 'number', minimum: 1, description: 'Most runs to return. Default 10.' },
+        limit: { type: 'number', minimum: 1, description: 'The maximum number of runs to return. Default 10.' },
       },
     },
     async execute({ status, limit = 10 }, { context: { run } }) {

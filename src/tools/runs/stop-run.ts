@@ -8,7 +8,7 @@ export const stopRun = defineTool({
   names: { snake: 'stop_run' },
   create: ({ parts: { runs, lifecycle } }) => ({
     description:
-      'Cancel one of your own active runs by its id, when its work is outdated or less urgent. It cannot be this one.',
+      'Cancel one of your own active runs by its id, when its work is outdated or less urgent. You cannot cancel this run itself.',
     inputSchema: {
       type: 'object',
       properties: {

@@ -31,7 +31,8 @@ export const deleteMessage = defineTool({
   names: { snake: 'delete_message', camel: 'deleteMessage' },
   yieldsToOwn: true,
   create: ({ parts }) => ({
-    description: 'Delete a message that you have sent. Nobody sees its text any more; that cannot be undone.',
+    description:
+      'Delete a message that you have sent. Nobody can see its text afterwards, and the deletion cannot be undone.',
     inputSchema: { type: 'object', properties: { messageId: MESSAGE_ID }, required: ['messageId'] },
     execute: ({ messageId }, use) =>
       change(parts, use, { messageId: String(messageId), flows: false }, (tx, run, message) =>
@@ -70,7 +71,10 @@ async function change(
 ): Promise<ToolReturn> {
   const reach = await messageReach.of(run, messageId, { flows })
   if (reach.type === 'unknown')
-    throw new ToolFailure('NOT_FOUND', 'There is no such message in your spaces: the messages that you read have ids.')
+    throw new ToolFailure(
+      'NOT_FOUND',
+      'There is no such message in your spaces: use the id of a message that you have read.',
+    )
   if (reach.type === 'refused') orConfidential(reach.refusal)
   if (reach.type !== 'reached') throw new Error(`no message ${messageId} was reached`)
   let publish = async () => {}

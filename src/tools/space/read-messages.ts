@@ -110,7 +110,7 @@ const IN_ACTIVE_SPACE = {
         type: 'integer',
         minimum: 1,
         default: 50,
-        description: `How many to read. Default 50, at most ${MOST_AT_ONCE}; fewer of long ones, the newest of them.`,
+        description: `How many messages to read. Default 50, at most ${MOST_AT_ONCE}. If they are long, only the newest of them are returned.`,
       },
     },
   },
@@ -125,7 +125,7 @@ const IN_NAMED_SPACE = {
       spaceId: { type: 'string', description: 'Id of the space to read, one of YOUR SPACES.' },
       limit: {
         type: 'number',
-        description: `How many of the last messages. Default ${DEFAULT_OF_NAMED}, at most ${MOST_OF_NAMED}.`,
+        description: `How many of the latest messages to return. Default ${DEFAULT_OF_NAMED}, at most ${MOST_OF_NAMED}.`,
         default: DEFAULT_OF_NAMED,
       },
     },

@@ -20,7 +20,7 @@ export const searchMessages = defineTool({
   yieldsToOwn: true,
   create: ({ parts }) => ({
     description:
-      'Find messages by their words, the best first, in all your spaces or in one. Use it when you need an earlier message that is not in the history that you see. All words must match.',
+      'Find messages by their words, best match first, in all your spaces or in one. Use it when you need an earlier message that is not in the history that you see. All words must match.',
     inputSchema: {
       type: 'object',
       properties: {
@@ -28,7 +28,7 @@ export const searchMessages = defineTool({
           type: 'string',
           minLength: 1,
           maxLength: LONGEST_QUERY,
-          description: 'Words, parts of words, or "words in quotation marks" that follow each other.',
+          description: 'Words, parts of words, or "words in quotation marks" that must match as a phrase.',
         },
         spaceId: { type: 'string', description: 'Only in this space, one of YOUR SPACES.' },
         from: { type: 'string', description: 'Only messages of this person or agent: its id or its whole name.' },

@@ -43,7 +43,7 @@ function inActiveSpace(speech: Speech): ToolBody {
     description: 'Post a message in your active space. This is the only way to post: nobody sees your other text.',
     inputSchema: {
       type: 'object',
-      properties: { replyTo: REPLY_TO, text: { type: 'string', description: 'What to say.' } },
+      properties: { replyTo: REPLY_TO, text: { type: 'string', description: 'The text of the message.' } },
       required: ['text'],
     },
     presence: { type: 'speech', field: 'text' },
@@ -180,14 +180,17 @@ function conditionsOf(given: JsonObject[]): WaitCondition[] {
   return given.map(({ type, entityId }): WaitCondition => {
     if (type !== 'entity') return { type: type as 'any' | 'agent' | 'human' }
     if (typeof entityId === 'string' && entityId !== '') return { type, entityId }
-    throw new ToolFailure('BAD_INPUT', 'A wait for an entity needs its entityId: whose answer do you wait for?')
+    throw new ToolFailure(
+      'BAD_INPUT',
+      'A wait of type entity needs entityId, the id of the member whose message you wait for.',
+    )
   })
 }
 
 const REPLY_TO = {
   type: 'string',
   description:
-    'Id of the message to reply to, `msg_…`: your message goes into its thread, or begins one. Write it before the text. Left out, your message goes where you were asked; "none": into the space, outside of threads.',
+    'Id of the message to reply to, `msg_…`: your message joins its thread, or starts one. Write this field before the text. If omitted, your message goes to the place where you were addressed; "none" posts it in the space, outside of threads.',
 }
 
 const INPUT_SCHEMA: JsonObject = {
@@ -195,7 +198,7 @@ const INPUT_SCHEMA: JsonObject = {
   properties: {
     spaceId: { type: 'string', description: 'Id of the space to post in, one of YOUR SPACES.' },
     replyTo: REPLY_TO,
-    text: { type: 'string', description: 'What to say.' },
+    text: { type: 'string', description: 'The text of the message.' },
     mention: {
       type: 'string',
       description:
@@ -208,7 +211,7 @@ const INPUT_SCHEMA: JsonObject = {
       properties: {
         for: {
           type: 'array',
-          description: 'Whose message counts. One condition is enough.',
+          description: 'The senders whose message ends the wait. One matching condition is enough.',
           items: {
             type: 'object',
             properties: {
@@ -216,7 +219,7 @@ const INPUT_SCHEMA: JsonObject = {
                 type: 'string',
                 enum: ['any', 'agent', 'human', 'entity'],
                 description:
-                  'any: whoever answers first; agent: any agent; human: any human; entity: only the one with entityId.',
+                  'any: the first member who answers; agent: any agent; human: any human; entity: only the member with the id entityId.',
               },
               entityId: { type: 'string', description: 'With type entity: whose message to wait for.' },
             },

@@ -947,7 +947,8 @@ export type $AgentToolPayload<ExtArgs extends runtime.Types.Extensions.InternalA
     timeoutGiven: boolean
     url: string | null
     /**
-     * Null: the whole input is sent with POST. Otherwise inputs that the URL names become part of the URL (src/rules/http-request.ts).
+     * Null: the whole input is sent with POST. Otherwise inputs with a placeholder in the URL become part of the URL
+     * (src/rules/http-request.ts).
      */
     method: string | null
     headersSealed: string | null
@@ -965,7 +966,7 @@ export type $AgentToolPayload<ExtArgs extends runtime.Types.Extensions.InternalA
      */
     mayReceiveConfidential: boolean
     /**
-     * If true, no standing grant covers calls to the tool.
+     * If true, a standing grant can never cover calls to the tool.
      */
     alwaysAsk: boolean
   }, ExtArgs["result"]["agentTool"]>

@@ -431,7 +431,7 @@ export type $AuditEntryPayload<ExtArgs extends runtime.Types.Extensions.Internal
     action: string
     targetId: string | null
     /**
-     * Ids, choices and numbers. Instead of texts, only the names of their fields.
+     * Contains ids, choices and numbers. For texts, it contains only the names of their fields.
      */
     detail: runtime.JsonValue
     refused: boolean

@@ -502,7 +502,8 @@ export type $ChainPayload<ExtArgs extends runtime.Types.Extensions.InternalArgs 
      */
     mentionedPairs: runtime.JsonValue
     /**
-     * The spaces that were confidential at that time and from which the requests in the chain, including the first one, come.
+     * The spaces from which the requests in the chain come, including the first request, and which were confidential when the
+     * requests were made.
      */
     label: string[]
     createdAt: Date

@@ -604,7 +604,7 @@ export type $DailyUsagePayload<ExtArgs extends runtime.Types.Extensions.Internal
      */
     costNanos: number
     /**
-     * Whether some generations had no known price.
+     * Whether the price of some generations was unknown.
      */
     isUnpriced: boolean
   }, ExtArgs["result"]["dailyUsage"]>

@@ -1120,7 +1120,7 @@ export type $EntityPayload<ExtArgs extends runtime.Types.Extensions.InternalArgs
      */
     sharePresence: boolean
     /**
-     * BudgetLimits of a human, for the usage of all runs whose root is this human.
+     * BudgetLimits of a human, for the usage of all runs with this human at the root.
      */
     budget: runtime.JsonValue | null
   }, ExtArgs["result"]["entity"]>

@@ -14,8 +14,8 @@ import type * as Prisma from "../internal/prismaNamespace.ts"
 
 /**
  * Model InboxEvent
- * An event that waits for a persistent agent's next think cycle. The row is kept after the event is done, so that the event
- * cannot arrive twice.
+ * An event that waits for a persistent agent's next think cycle. The row is kept after the event has been processed, so that the
+ * event cannot arrive twice.
  */
 export type InboxEventModel = runtime.Types.Result.DefaultSelection<Prisma.$InboxEventPayload>
 
@@ -902,7 +902,7 @@ export type $InboxEventPayload<ExtArgs extends runtime.Types.Extensions.Internal
     type: $Enums.InboxEventType
     urgent: boolean
     /**
-     * Whether the event starts no cycle by itself. The next cycle that starts for another reason processes it too.
+     * True if the event does not start a cycle by itself. The next cycle that starts for another reason processes it too.
      */
     quiet: boolean
     payload: runtime.JsonValue
@@ -935,7 +935,7 @@ export type $InboxEventPayload<ExtArgs extends runtime.Types.Extensions.Internal
      */
     outages: number
     /**
-     * After an outage, the time at which the event waits for a cycle again. Until then it belongs to the failed cycle.
+     * After a provider outage, the time from which the event waits for a cycle again. Until then it belongs to the failed cycle.
      */
     retryAt: Date | null
     /**

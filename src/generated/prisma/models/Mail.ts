@@ -14,8 +14,8 @@ import type * as Prisma from "../internal/prismaNamespace.ts"
 
 /**
  * Model Mail
- * An email that was enqueued. The row ensures that it is sent only once, although its job may be attempted several times.
- * Deleted after 30 days.
+ * An email that was enqueued. The row ensures that the email is sent only once, even if its job is attempted several times. The
+ * row is deleted after 30 days.
  */
 export type MailModel = runtime.Types.Result.DefaultSelection<Prisma.$MailPayload>
 

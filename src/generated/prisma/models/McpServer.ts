@@ -969,22 +969,23 @@ export type $McpServerPayload<ExtArgs extends runtime.Types.Extensions.InternalA
      */
     problems: runtime.JsonValue
     /**
-     * ApprovalPolicy for the tools that `approvalTools` names (string[]); if that is null, for all tools of the server.
+     * ApprovalPolicy for the tools in `approvalTools` (string[]), or for all tools of the server if `approvalTools` is null.
      */
     approval: runtime.JsonValue | null
     approvalTools: runtime.JsonValue | null
     /**
-     * See AgentTool. Applies to the tools that `confidentialTools` names (string[]); if that is null, to all tools of the server.
+     * See AgentTool. Applies to the tools in `confidentialTools` (string[]), or to all tools of the server if `confidentialTools` is
+     * null.
      */
     mayReceiveConfidential: boolean
     confidentialTools: runtime.JsonValue | null
     /**
-     * The tools that no standing grant covers, by the names that the server uses.
+     * The tools whose calls a standing grant can never cover, by the names that the server uses.
      */
     alwaysAskTools: string[]
     /**
-     * NONE; SERVER: requests carry a token that an admin obtained with OAuth; PERSON: calls carry the token of the person on whose
-     * behalf the run works, and the admin's token is only used to list the tools.
+     * NONE, SERVER or PERSON. SERVER: requests carry a token that an admin obtained with OAuth. PERSON: calls carry the token of the
+     * person on whose behalf the run works, and the admin's token is used only to list the tools.
      */
     oauth: string
     /**

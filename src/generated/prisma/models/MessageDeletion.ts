@@ -492,15 +492,16 @@ export type $MessageDeletionPayload<ExtArgs extends runtime.Types.Extensions.Int
      */
     runId: string | null
     /**
-     * The message's last text and its earlier ones. If `textsOfId` is set, only the texts that the other deletion does not have.
+     * The message's last text and its earlier texts. If `textsOfId` is set, only the texts that the deletion with that id does not
+     * contain.
      */
     texts: string[]
     /**
-     * The deletion of the original message, whose texts this copy had too.
+     * The deletion of the original message, whose texts this copy also had.
      */
     textsOfId: string | null
     /**
-     * The last run that was checked; null before the first.
+     * The last run that was checked; null if none has been checked yet.
      */
     afterId: string | null
     /**

@@ -348,7 +348,7 @@ export type $ModelProviderPayload<ExtArgs extends runtime.Types.Extensions.Inter
     name: string
     api: string
     /**
-     * Including the path of the API version; null for the API's default.
+     * The base URL, including the path of the API version; null for the API's default.
      */
     baseUrl: string | null
     /**

@@ -14,7 +14,7 @@ import type * as Prisma from "../internal/prismaNamespace.ts"
 
 /**
  * Model Notice
- * A notice to a human. Deleted once it is no longer needed, either for an email or for the limit on notices.
+ * A notice to a human. The row is deleted once neither an email nor the limit on notices needs it.
  */
 export type NoticeModel = runtime.Types.Result.DefaultSelection<Prisma.$NoticePayload>
 

@@ -780,13 +780,13 @@ export type $PlanPayload<ExtArgs extends runtime.Types.Extensions.InternalArgs =
     nextRunAt: Date | null
     enabled: boolean
     /**
-     * Identifies all plans that descend from one message or call (the id of that root), or from one plan of an admin (the id of
-     * that plan). Null for a plan that an admin created.
+     * The id of the root (a message or a call), or of an admin's plan, from which this plan and others descend. Null for a plan that
+     * an admin created.
      */
     originId: string | null
     /**
-     * Marks as in Memory, and the humans on whose behalf the run that created the plan worked. The plan's runs work on their
-     * behalf too. Empty for a plan that an admin created.
+     * Marks as in Memory, and the humans on whose behalf the run that created the plan worked. The plan's runs work on behalf of the
+     * same humans. Empty for a plan that an admin created.
      */
     places: string[]
     label: string[]

@@ -14,7 +14,7 @@ import type * as Prisma from "../internal/prismaNamespace.ts"
 
 /**
  * Model Run
- * One execution of an agent's tool loop. Only src/flows/lifecycle.ts changes `status`; every write of an executing run names its
+ * One execution of an agent's tool loop. Only src/flows/lifecycle.ts changes `status`; every write by an executing run checks its
  * `attempt`.
  */
 export type RunModel = runtime.Types.Result.DefaultSelection<Prisma.$RunPayload>
@@ -2238,7 +2238,8 @@ export type $RunPayload<ExtArgs extends runtime.Types.Extensions.InternalArgs = 
     id: string
     agentId: string
     /**
-     * The human, service or agent at the root of the run. Requesters take turns. Empty for runs that are older than this column.
+     * The human, service or agent at the root of the run. Workers claim runs of different requesters in turn. Empty for runs that
+     * are older than this column.
      */
     requesterId: string
     status: $Enums.RunStatus
@@ -2252,7 +2253,7 @@ export type $RunPayload<ExtArgs extends runtime.Types.Extensions.InternalArgs = 
      */
     attempt: number
     /**
-     * The number of claims since something was last journaled. The run ends after three.
+     * The number of claims since a step or result was last journaled. After three such claims, the run ends as FAILED.
      */
     fruitlessAttempts: number
     /**
@@ -2267,7 +2268,7 @@ export type $RunPayload<ExtArgs extends runtime.Types.Extensions.InternalArgs = 
     triggerName: string | null
     triggerSpaceId: string | null
     /**
-     * For a think cycle: the space of its deepest event, to which its usage is attributed.
+     * For a think cycle: the space of its event with the greatest depth, to which the usage of the cycle is attributed.
      */
     deepestSpaceId: string | null
     triggerMessageId: string | null
@@ -2366,7 +2367,8 @@ export type $RunPayload<ExtArgs extends runtime.Types.Extensions.InternalArgs = 
      */
     worker: number | null
     /**
-     * The number of interruptions and releases since the run last made progress. Each pause is twice as long as the previous one.
+     * The number of interruptions and releases since the run last made progress. The wait before the next claim doubles with each of
+     * them.
      */
     setbacks: number
     /**
@@ -2375,7 +2377,7 @@ export type $RunPayload<ExtArgs extends runtime.Types.Extensions.InternalArgs = 
      */
     deadlineAt: Date | null
     /**
-     * The time that was left, in milliseconds, when such a wait began.
+     * The time that was left until the time limit, in milliseconds, when the wait for a call with its own time limit began.
      */
     timeLeftMs: number | null
     /**
@@ -2390,8 +2392,8 @@ export type $RunPayload<ExtArgs extends runtime.Types.Extensions.InternalArgs = 
      */
     forgets: string[]
     /**
-     * The number of changes to the journal because a message that the run had read was deleted. After such a change the run reads
-     * its journal again.
+     * How often the journal was changed because a message that the run had read was deleted. After such a change the run reads its
+     * journal again.
      */
     redactions: number
     /**

@@ -14,8 +14,8 @@ import type * as Prisma from "../internal/prismaNamespace.ts"
 
 /**
  * Model SearchText
- * The searchable text of a complete message, or of a file in such a message. Database triggers write the row, so that it follows
- * every writer of messages (migration `search`).
+ * The searchable text of a complete message, or of a file in such a message. Database triggers write the row, whichever code
+ * changes the message (migration `search`).
  */
 export type SearchTextModel = runtime.Types.Result.DefaultSelection<Prisma.$SearchTextPayload>
 

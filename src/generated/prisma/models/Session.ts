@@ -574,7 +574,7 @@ export type $SessionPayload<ExtArgs extends runtime.Types.Extensions.InternalArg
      */
     lastUsedAt: Date
     /**
-     * Each use postpones this time.
+     * When the session ends unless it is used again. Each use postpones this time.
      */
     expiresAt: Date
     /**
@@ -590,7 +590,7 @@ export type $SessionPayload<ExtArgs extends runtime.Types.Extensions.InternalArg
      */
     actingAdminId: string | null
     /**
-     * The `sid` of the identity provider's own session, which a logout at the provider names.
+     * The `sid` of the identity provider's own session, which identifies the session in a logout notification from the provider.
      */
     oidcSid: string | null
   }, ExtArgs["result"]["session"]>

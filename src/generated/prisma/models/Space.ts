@@ -1410,8 +1410,8 @@ export type $SpacePayload<ExtArgs extends runtime.Types.Extensions.InternalArgs 
     adminAgentId: string | null
     lastSeq: number
     /**
-     * The agent that MENTION_CHAIN routing picked last, and the time at which that agent had joined. The time is its place in the
-     * order, even after it has left.
+     * The agent that MENTION_CHAIN routing picked last, and the time at which that agent joined. The time determines the agent's
+     * position in the order, even after the agent has left.
      */
     lastPickedId: string | null
     lastPickedJoinedAt: Date | null
@@ -1420,7 +1420,7 @@ export type $SpacePayload<ExtArgs extends runtime.Types.Extensions.InternalArgs 
      */
     budget: runtime.JsonValue | null
     /**
-     * The number of the first message that is still stored; greater than `lastSeq` if none is.
+     * The number of the first message that is still stored; greater than `lastSeq` if no message is stored.
      */
     firstSeq: number
     /**
@@ -1433,7 +1433,7 @@ export type $SpacePayload<ExtArgs extends runtime.Types.Extensions.InternalArgs 
      */
     confidential: boolean
     /**
-     * With BROADCAST routing: a message that mentions an agent wakes only that agent.
+     * If true, a message that mentions an agent wakes only that agent under BROADCAST routing.
      */
     mentionNarrows: boolean
     createdAt: Date
@@ -1452,7 +1452,7 @@ export type $SpacePayload<ExtArgs extends runtime.Types.Extensions.InternalArgs 
     forkOfId: string | null
     forkSeq: number | null
     /**
-     * Messages of a copy up to this number are not in the search index yet; null: all are.
+     * Messages of a copy up to this number are not in the search index yet; null: all messages are in the index.
      */
     unindexedSeq: number | null
   }, ExtArgs["result"]["space"]>

@@ -1073,7 +1073,7 @@ export type $StandingGrantPayload<ExtArgs extends runtime.Types.Extensions.Inter
     agentId: string
     toolName: string
     /**
-     * Identifies the version of the tool and its approval policy: another digest ends the grant.
+     * A digest of the tool and its approval policy. If the digest changes, the grant ends.
      */
     toolDigest: string
     /**
@@ -1092,14 +1092,14 @@ export type $StandingGrantPayload<ExtArgs extends runtime.Types.Extensions.Inter
     maxCalls: number | null
     usedCalls: number
     /**
-     * The property of the inputs that is summed up to `maxAmount`.
+     * The property of the inputs whose sum over all calls may reach `maxAmount`.
      */
     amountProperty: string | null
     maxAmount: number | null
     usedAmount: number
     proposedById: string
     /**
-     * Marks (src/confidentiality/marks.ts) of the call from which it was proposed.
+     * Marks (src/confidentiality/marks.ts) of the call from which the grant was proposed.
      */
     places: string[]
     label: string[]

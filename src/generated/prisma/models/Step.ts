@@ -1233,7 +1233,7 @@ export type $StepPayload<ExtArgs extends runtime.Types.Extensions.InternalArgs =
     outputTokens: number
     usageEstimated: boolean
     /**
-     * In nano-dollars, at the price of that time. Null if the model had no price.
+     * In nano-dollars, at the price when the generation ended. Null if the model had no price.
      */
     costNanos: number | null
     msToFirstChunk: number | null
@@ -1244,12 +1244,12 @@ export type $StepPayload<ExtArgs extends runtime.Types.Extensions.InternalArgs =
      */
     withheld: runtime.JsonValue | null
     /**
-     * The spaces that were confidential at that time and whose content the run had received up to this step.
+     * The spaces that were confidential at the time of this step and whose content the run had received by then.
      */
     label: string[]
     /**
-     * The run's `enteredSeq` at that time: the last message of the active space that it had seen. A replay orders messages by this
-     * number.
+     * The run's `enteredSeq` at the time of this step: the last message of the active space that the run had seen. A replay orders
+     * messages by this number.
      */
     enteredSeq: number | null
     startedAt: Date

@@ -14,8 +14,8 @@ import type * as Prisma from "../internal/prismaNamespace.ts"
 
 /**
  * Model TaskPush
- * A push configuration of an A2A client for a task, which is a message or a run. Deleted when the task has ended or no longer
- * exists.
+ * A push configuration of an A2A client for a task, which is a message or a run. The row is deleted when the task has ended or no
+ * longer exists.
  */
 export type TaskPushModel = runtime.Types.Result.DefaultSelection<Prisma.$TaskPushPayload>
 

@@ -14,9 +14,9 @@ import type * as Prisma from "../internal/prismaNamespace.ts"
 
 /**
  * Model ThreadReader
- * How far a human has read a thread, and whether its replies count as unread. Independent of the read marker of the space. The
- * row is written when the human takes part in the thread (by sending its first message or a reply), is mentioned in it, or reads
- * it.
+ * How far a human has read a thread, and whether its replies count as unread. This state is independent of the read marker of the
+ * space. The row is written when the human takes part in the thread (by sending its first message or a reply), is mentioned in it,
+ * or reads it.
  */
 export type ThreadReaderModel = runtime.Types.Result.DefaultSelection<Prisma.$ThreadReaderPayload>
 

@@ -1702,7 +1702,7 @@ export type $ToolCallPayload<ExtArgs extends runtime.Types.Extensions.InternalAr
     createdAt: Date
     settledAt: Date | null
     /**
-     * ApprovalTerms: a copy of the policy from when approval was requested; null if no approval was requested, or not yet.
+     * ApprovalTerms: a copy of the policy from when approval was requested; null if no approval has been requested.
      */
     approval: runtime.JsonValue | null
     approvalState: $Enums.ApprovalState | null
