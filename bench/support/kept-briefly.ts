@@ -7,13 +7,13 @@ const DAY_MS = 86_400_000
 const A_DAY = { PARLEY_KEEP_MESSAGES_DAYS: '1', PARLEY_KEEP_RUNS_DAYS: '1', PARLEY_KEEP_AUDIT_DAYS: '1' }
 
 /**
- * Retention like that of workers, running next to them, with a clock that is ahead: so that a day ends after
+ * Runs retention next to the workers, as a worker would, with a clock that is ahead, so that the retention of a day ends after
  * `keepMs`.
  */
 export interface BriefRetention {
   db: Database
   sweep(): Promise<void>
-  /** The duration of each batch in ms: others may have to wait that long for its rows. */
+  /** The duration of each batch of deletions in ms. Other transactions can have to wait that long for its rows. */
   batches: number[]
   close(): Promise<void>
 }

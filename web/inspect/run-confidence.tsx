@@ -15,10 +15,7 @@ const KINDS = [
   ['cycles', 'think cycle', 'think cycles'],
 ] as const
 
-/**
- * For admins: the requesters of a run, the confidential spaces that it has read from, and what was withheld from
- * each step.
- */
+/** Shows admins the requesters of a run, the confidential spaces that it has read from, and what was withheld from each step. */
 export function RunConfidence({ runId, isOver }: { runId: string; isOver: boolean }) {
   const { data } = useAsk(RUN_CONFIDENCE, { id: runId }, isOver ? {} : { everyMs: EVERY_MS })
   const internals = data?.run?.internals
@@ -43,8 +40,7 @@ export function RunConfidence({ runId, isOver }: { runId: string; isOver: boolea
           'has read nothing from confidential spaces.'
         ) : (
           <>
-            has read messages of <InConfidence spaces={confidentialTo} />. The run can repeat this content only where
-            everyone who can read it there is also a member of these spaces.
+            has read messages of <InConfidence spaces={confidentialTo} />. The run can repeat this content only in places where every reader is also a member of these spaces.
           </>
         )}
       </p>

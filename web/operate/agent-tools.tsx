@@ -37,7 +37,7 @@ const EXECUTIONS = [
   ['INTERNAL', 'Nothing is executed: the input is shown'],
 ] as const
 
-/** The effect of a call. */
+/** What a call does. */
 const EXECUTION_HINTS: Record<ToolExecution, string> = {
   SPACE: 'The call appears in the space as a form. A member fills it in, and the agent continues with the answer.',
   EXTERNAL: 'The call waits until a service with a token submits the result through the API (submitToolResult).',
@@ -48,7 +48,7 @@ const EXECUTION_HINTS: Record<ToolExecution, string> = {
 const FIRST_SCHEMA = { type: 'object', properties: { question: { type: 'string' } }, required: ['question'] }
 
 const HOUR_SECONDS = 3600
-/** With four digits, which are enough to convert it back to the same second. */
+/** Four digits are enough to convert the value back to the same number of seconds. */
 const hoursOf = (seconds: number) => Number((seconds / HOUR_SECONDS).toFixed(4))
 
 const METHODS = [
@@ -182,7 +182,7 @@ export function AgentTools({ agent }: { agent: Agent }) {
   )
 }
 
-/** The names of a tool's inputs; the schema as JSON if it contains more than fields. */
+/** The names of a tool's inputs. Shows the schema as JSON if it contains more than fields. */
 function InputOfTool({ schema }: { schema: unknown }) {
   const rows = rowsOf(schema)
   if (rows === null) return <Json label="Input schema" value={schema} />
@@ -190,10 +190,7 @@ function InputOfTool({ schema }: { schema: unknown }) {
   return <p className="note">Input: {words.length === 0 ? 'nothing' : words.join(', ')}</p>
 }
 
-/**
- * Converts a tool to its input. Headers are omitted: the API never returns them, and keeps them if they are
- * absent.
- */
+/** Converts a tool to its input. Omits the headers, which the API never returns, and keeps if they are absent. */
 function inputOf({ headerNames: _, approval, ...tool }: Tool) {
   return { ...tool, approval: approval === null ? null : policyInputOf(approval) }
 }

@@ -15,7 +15,7 @@ function useSaving(onDone: () => void) {
 }
 
 interface NewProviderProps {
-  /** The provider to set up; null: it is chosen in the form. */
+  /** The provider to set up; null if it is chosen in the form. */
   known: KnownProvider | null
   /** The names of the providers that are set up. */
   taken: readonly string[]
@@ -68,7 +68,7 @@ export function NewProvider({ known: given, taken, onDone }: NewProviderProps) {
       <KeyField
         hint={
           known?.isLocal
-            ? 'Usually none is needed.'
+            ? 'Usually not needed.'
             : `You create it on the website of the provider. Stored encrypted and never shown again.${known === undefined ? ' Self-hosted servers may need none.' : ''}`
         }
       />
