@@ -127,7 +127,7 @@ describe.skipIf(!hasBrowser)('decisions in the console', () => {
     const runId = await run()
     await call(shown).nth(2).waitFor(PATIENCE)
     for (const state of await call(shown).locator('.status').allTextContents()) expect(state).toBe('waits for approval')
-    await call(shown).first().getByRole('button', { name: 'Decide all 3 like this…' }).press('Enter', PATIENCE)
+    await call(shown).first().getByRole('button', { name: 'Decide on all 3 like this…' }).press('Enter', PATIENCE)
     const alike = shown.page.getByRole('region', { name: 'Waiting calls of order' })
     await alike.getByRole('listitem').nth(2).waitFor(PATIENCE)
     expect(await alike.getByRole('listitem').count()).toBe(3)
@@ -155,7 +155,7 @@ describe.skipIf(!hasBrowser)('decisions in the console', () => {
     const { page } = shown
     const first = await run()
     await call(shown).nth(2).waitFor(PATIENCE)
-    await call(shown).first().getByRole('button', { name: 'Decide all 3 like this…' }).press('Enter', PATIENCE)
+    await call(shown).first().getByRole('button', { name: 'Decide on all 3 like this…' }).press('Enter', PATIENCE)
     await page.getByRole('button', { name: 'Approve all 3' }).press('Enter')
     await parley.runWhen(first, 'COMPLETED')
 

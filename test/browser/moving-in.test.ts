@@ -130,7 +130,7 @@ describe.skipIf(!hasBrowser)('a team moves in', () => {
     mail.behave('busy')
     await parley.app.domain.inviting.invite(parley.admin, { email: 'lea@example.com', spaceIds: [] })
     await status.getByText(/Email does not work\. Last attempt: .*4\.7\.1 Try again later/).waitFor(PATIENCE)
-    await status.getByText('1 email is attempted again').waitFor(PATIENCE)
+    await status.getByText('The server keeps trying to send 1 email').waitFor(PATIENCE)
     await admin.evaluate(`history.pushState(null, '', '/audit')`)
     await admin.getByRole('heading', { name: 'Audit log' }).waitFor(PATIENCE)
     await status.getByText('Email does not work.').waitFor(PATIENCE)

@@ -83,7 +83,7 @@ describe.skipIf(!hasBrowser)("the operator's pages", () => {
     const address = `/runs/${runs[0]?.id}`
     const { page, violations } = await openAs(human, address)
     await page.getByText('You see what the agent did.').waitFor(PATIENCE)
-    await page.getByText('You cannot see its input').first().waitFor(PATIENCE)
+    await page.getByText('You cannot see the input').first().waitFor(PATIENCE)
     await page.getByRole('region', { name: 'Result' }).getByText('Noted.').waitFor(PATIENCE)
     await page.getByRole('link', { name: 'See the message' }).waitFor(PATIENCE)
     await page.getByText('An admin has to correct the key').waitFor(PATIENCE)

@@ -56,7 +56,7 @@ describe.skipIf(!hasBrowser)('read positions and drafts', () => {
     await page.getByRole('button', { name: /members, details/ }).click(PATIENCE)
     await page.getByRole('button', { name: 'Remove Bob' }).click(PATIENCE)
     const removal = page.getByRole('dialog', { name: 'Remove Bob?' })
-    await removal.getByText('All join links of this space end.').waitFor(PATIENCE)
+    await removal.getByText('All join links of this space stop working.').waitFor(PATIENCE)
     await removal.getByRole('button', { name: 'Remove', exact: true }).click()
     await page.getByRole('button', { name: 'Remove Bob' }).waitFor({ ...PATIENCE, state: 'detached' })
     const leave = page.getByRole('button', { name: 'Leave this space' })

@@ -37,7 +37,8 @@ export function Grants({ spaceId = null, agentId = null, heading: Heading = 'h3'
       {ask.data === undefined && <Unanswered what="the standing grants" ask={ask} />}
       {ask.data !== undefined && grants.every((grant) => !isLive(grant)) && (
         <p className="hint">
-          None. A standing grant approves later calls of a tool in advance, within limits on input, number and time. To propose one, choose “Allow calls like this…” on a call that waits for approval.
+          None. A standing grant approves later calls of a tool in advance, within limits on input, number and time. To
+          propose one, choose “Allow calls like this…” on a call that waits for approval.
         </p>
       )}
       <ul className="grants">

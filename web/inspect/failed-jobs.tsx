@@ -76,7 +76,8 @@ function PageOfJobs({ page }: { page: PageOfList }) {
     <section className="block card" aria-label="Failed jobs">
       <h2>Failed jobs</h2>
       <p className="hint">
-        Background jobs that failed several times, so the server stopped trying. Fix the cause, then retry the job, which runs at once. After 30 days, the job disappears from this list.
+        Background jobs that failed several times, so the server stopped trying. Fix the cause, then retry the job,
+        which runs at once. After 30 days, the job disappears from this list.
       </p>
       <ul className="rows">
         {jobs.map((job) => (
@@ -123,8 +124,7 @@ function JobRow({
       <span className="grow">
         <b>{title}</b> {subjectId !== null && <Subject id={subjectId} named={subject} />}
         <p className="note">
-          {attempts === 1 ? 'Failed after 1 attempt' : `Failed after ${attempts} attempts`},{' '}
-          <Moment at={failedAt} />
+          {attempts === 1 ? 'Failed after 1 attempt' : `Failed after ${attempts} attempts`}, <Moment at={failedAt} />
           {error !== null && <>: {error}</>}
         </p>
         <p className="note">{advice}</p>

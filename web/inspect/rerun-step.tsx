@@ -31,7 +31,8 @@ export function RerunStep({ runId, stepCount }: { runId: string; stepCount: numb
       </Button>
       <Dialog title="Try again in a copy" open={isOpen} onOpenChange={setOpen}>
         <p className="hint">
-          The run continues from the step in a copy of the space. The original stays unchanged, and tools with external effects require approval in the copy.
+          The run continues from the step in a copy of the space. The original stays unchanged, and tools with external
+          effects require approval in the copy.
         </p>
         <Form
           label="Try again"

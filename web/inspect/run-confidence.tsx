@@ -40,7 +40,8 @@ export function RunConfidence({ runId, isOver }: { runId: string; isOver: boolea
           'has read nothing from confidential spaces.'
         ) : (
           <>
-            has read messages of <InConfidence spaces={confidentialTo} />. The run can repeat this content only in places where every reader is also a member of these spaces.
+            has read messages of <InConfidence spaces={confidentialTo} />. The run can repeat this content only in
+            places where every reader is also a member of these spaces.
           </>
         )}
       </p>

@@ -150,7 +150,9 @@ function SentStep({ step, before, sought }: { step: Step; before: Step | undefin
         <details open>
           <summary>How the instructions changed</summary>
           {changes.instructions === '' ? (
-            <p className="hint">The old and new instructions differ too much to compare. The new instructions are below.</p>
+            <p className="hint">
+              The old and new instructions differ too much to compare. The new instructions are below.
+            </p>
           ) : (
             <Diff text={changes.instructions} />
           )}

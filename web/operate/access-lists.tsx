@@ -17,8 +17,9 @@ export function AccessLists() {
       <section className="block card">
         <h2>Tokens</h2>
         <p className="hint">
-          Programs sign in with tokens, and so do people who were given one. A token works until you revoke it, or until it expires.
-          Browsers that signed in with a link have no token: end their sessions in the settings of the person.
+          Programs sign in with tokens, and so do people who were given one. A token works until you revoke it, or until
+          it expires. Browsers that signed in with a link have no token: end their sessions in the settings of the
+          person.
         </p>
         <Pages>{(page) => <Tokens page={page} humanId={null} />}</Pages>
       </section>

@@ -198,8 +198,8 @@ function ServerForm({ agentId, server, onSave }: ServerFormProps) {
         }
       >
         <p className="hint">
-          Enter the URL and, if the server requires one, a key. Then click <em>Connect</em> to see its tools, choose which
-          of them the agent gets, and save.
+          Enter the URL and, if the server requires one, a key. Then click <em>Connect</em> to see its tools, choose
+          which of them the agent gets, and save.
         </p>
         <ToolNameField
           defaultValue={server?.name}

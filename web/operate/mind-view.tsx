@@ -281,7 +281,8 @@ function Goals({ agentId, goals }: { agentId: string; goals: Internals['goals'] 
               button={(ask) => <IconButton label="Remove this goal" icon="cross" onClick={ask} />}
             >
               <p>
-                The agent no longer pursues this goal. This cannot be undone; to keep it on record, mark it abandoned instead.
+                The agent no longer pursues this goal. This cannot be undone; to keep it on record, mark it abandoned
+                instead.
               </p>
             </AskFirst>
           </li>

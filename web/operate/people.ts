@@ -81,8 +81,8 @@ export interface Scene {
 }
 
 /**
- * Returns the newest scene in the viewer's spaces; null if there is none.
- * @param humanId the person who must be a member of the scene; null for any person
+ * Returns the newest example space among the viewer's spaces; null if there is none.
+ * @param humanId the person who must be a member of it; null for any person
  */
 export function sceneIn({ spaces }: ConsoleDescribedSpacesQuery, humanId: string | null): Scene | null {
   for (const { node } of spaces.edges) {

@@ -39,8 +39,8 @@ export function ToolTrial({ tool: read }: ToolTrialProps) {
       {tool !== null && (
         <>
           <p className="hint">
-            Fill in the input that the model would send, then click <em>Call</em>. The request is actually sent, with the headers
-            entered here. Stored headers are not sent.
+            Fill in the input that the model would send, then click <em>Call</em>. The request is actually sent, with
+            the headers entered here. Stored headers are not sent.
           </p>
           <InputForm
             label="Input of the trial call"

@@ -23,7 +23,7 @@ export function EditForm({ message, onClose }: { message: Message; onClose(): vo
     payloadOf((await connection.ask(EDIT_MESSAGE, { input })).editMessage, 'EditMessagePayload')
   })
   useEffect(() => {
-    // The menu from which it was opened returns the focus first.
+    // Waits, because the menu that opened the form first returns the focus.
     const frame = requestAnimationFrame(() => {
       const { current } = field
       current?.focus()

@@ -96,7 +96,7 @@ interface FormProps {
   look?: 'plain' | 'primary' | 'danger'
   /** Closes the form without submitting. */
   onBack?: () => void
-  /** A further button. */
+  /** A button next to the others. */
   button?: ReactNode
   /** For a caller that resets the form. */
   ref?: Ref<HTMLFormElement>
@@ -128,7 +128,7 @@ export function Form(props: FormProps) {
   )
 }
 
-/** The end of a long form may be outside the window when the form is submitted with Enter. */
+/** If a long form is submitted with Enter, its end can be outside of the window. */
 const scrollTo = (element: Element | null) => element?.scrollIntoView({ block: 'nearest' })
 
 /** Returns the trimmed text of a field; null if it is empty. */
