@@ -36,7 +36,7 @@ describe.each(RULE_STACKS)('open invitations, on the %s stack', (stack) => {
 
   const ask = (operation: string, variables: object = {}, client = stage.admin): Promise<Read> =>
     stage.ask(client, operation, variables)
-  /** All open invitations. Other tests of the same application may have made some. */
+  /** Returns all open invitations, which can include some of other tests with the same application. */
   const open = async (): Promise<Read[]> => (await ask(LIST, { first: 100 })).edges.map(({ node }: Read): Read => node)
   const openOf = async (whose: string) =>
     (await open()).find(({ email, human }) => email === whose || human?.name === whose)

@@ -71,7 +71,7 @@ describe.skipIf(!hasPostgres)('the tools and MCP servers of agents', () => {
       await expect(creating).rejects.toMatchObject({ code: 'BAD_INPUT', field: `input.tools.1.${field}` })
     })
 
-    test('no tool has the name of a built-in or of another one', async () => {
+    test('a tool cannot have the name of a built-in tool or of another tool', async () => {
       const names = Object.values(TOOLS).flatMap((tools) => tools.flatMap((tool) => Object.values(tool.names)))
       for (const name of [...new Set(names), 'fine']) {
         const creating = domain.agent('Some agent', { tools: [internal('fine'), internal(name)] })

@@ -116,7 +116,7 @@ describe.each(RULE_DATABASES)('memories and goals on %s', (database) => {
     })
   })
 
-  test('has at most 10,000 memories in all spaces together, of which each space can have ten', async () => {
+  test('an agent has at most 10,000 memories in all spaces together, of which each space can have ten', async () => {
     const id = await agent()
     const confidential = async () => {
       const space = await domain.space(domain.admin)

@@ -116,7 +116,7 @@ describe.each(RULE_STACKS)('control characters, on the %s stack', (stack) => {
   })
 })
 
-/** The deltas of agents' texts in a space, in order of arrival. */
+/** Returns the deltas of agents' texts in a space, in order of arrival. */
 async function listen(client: ParleyClient, id: string): Promise<{ deltas: string[]; stop(): void }> {
   const deltas: string[] = []
   const watch = `subscription ($id: ID!) { spaceMessages(spaceId: $id) { __typename ... on MessageTextDelta { delta } } }`

@@ -15,7 +15,7 @@ describe.each(RULE_STACKS)('a budget shared by many concurrent runs, on the %s s
   afterAll(() => parley?.close())
   beforeEach(() => parley.models.reset())
 
-  /** The usage of each generation, and the number of concurrent ones. */
+  /** The usage of each generation, and the number of generations at the same time. */
   function generationsUse(inputTokens: number, outputTokens = 60) {
     const seen = { calls: 0 }
     parley.models.script(() => {

@@ -6,8 +6,7 @@ import { until } from '../support/until.ts'
 const MIB = 1024 * 1024
 const BODIES = 600
 /**
- * Measured from the end of the last body, because on a busy machine this process needs seconds to send this much data
- * to itself.
+ * Measured from the end of the last body, because on a busy machine this process takes seconds to send so much data to itself.
  */
 const CLOSED_WITHIN_MS = 15_000
 
@@ -32,7 +31,7 @@ describe('request bodies that never end', () => {
     socket: Socket
   }
 
-  /** Sends a part of a request, keeps its side of the connection open, and never ends it. */
+  /** Sends a part of a request, and then keeps the connection open without ending the request. */
   function send(...parts: (string | Buffer)[]): Sender {
     const socket = connect({ port: parley.server.port, host: '127.0.0.1', allowHalfOpen: true })
     const sender: Sender = { received: '', isClosed: false, socket }
@@ -41,7 +40,7 @@ describe('request bodies that never end', () => {
       sender.received += data
     })
     socket.on('error', () => {})
-    // The server has closed its side of the connection, or the whole connection.
+    // Whether the server has closed its side of the connection, or all of it.
     socket.on('end', () => {
       sender.isClosed = true
     })

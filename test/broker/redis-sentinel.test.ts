@@ -23,7 +23,7 @@ const WATCH: Operation<Seen, { spaceId: string; after?: string | undefined }> = 
     ... on MessagePosted { message { text } }
   } }`
 
-/** The texts that a client has after these events; a snapshot replaces all earlier ones. */
+/** Returns the texts that a client has after these events. A snapshot replaces all earlier texts. */
 function textsOf(seen: readonly Seen[]): string[] {
   let known = new Set<string>()
   for (const { spaceMessages } of seen) {

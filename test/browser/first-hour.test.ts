@@ -24,7 +24,7 @@ describe.skipIf(!hasBrowser)('the first hour of an operator', () => {
   })
 
   const start = () => startParley({ settings: { DATA_DIR: directory.path, PARLEY_LOG_LEVEL: 'debug' } })
-  /** The lines that the server printed at startup, without log lines. */
+  /** The lines that the server printed at startup, except log lines. */
   const printed = async () => {
     await until('the addresses are printed', async () => parley.output().includes('  model '))
     return parley
@@ -86,7 +86,7 @@ describe.skipIf(!hasBrowser)('the first hour of an operator', () => {
       const link = /(http\S+\/sign-in\/\S+)/.exec(empty.output())?.[1] ?? ''
       const beginning = performance.now()
       let steps = 0
-      /** A step of a person: every click is at words that the screen shows. */
+      /** Performs a step of a person, by clicking only words that the screen shows. */
       const click = async (name: string | RegExp, within = page.locator('body')) => {
         steps += 1
         await within.getByRole('button', { name }).first().click(PATIENCE)
@@ -96,13 +96,13 @@ describe.skipIf(!hasBrowser)('the first hour of an operator', () => {
       await click('Sign in')
       await click('Try it')
       await click('Will there be frost tonight?')
-      // Two agents talk: Iris reports, and Tom asks who orders the rest.
+      // Two agents talk: Iris reports, and Tom asks who orders the missing fleece.
       await said('Yes, frost from three').waitFor(PATIENCE)
       await said('Who orders the rest?').waitFor(PATIENCE)
       await click('Order two rolls of fleece')
       await click('Approve', page.getByRole('region', { name: /Tool call order_fleece/ }))
       await said('Ordered: two rolls of fleece, here before dusk.').waitFor(PATIENCE)
-      // The line below the person's order says who said nothing, and a click on it why.
+      // The line below the person's order shows who said nothing, and a click on it shows why.
       const line = said('Order two rolls of fleece')
         .first()
         .getByRole('button', { name: /read this and said nothing/ })

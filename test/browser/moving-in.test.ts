@@ -19,14 +19,14 @@ const ORDER = {
   approval: { quorum: 1 },
 }
 
-// One story, in the order of a team's first day: each test continues where the previous one ended.
+// The tests tell one story, in the order of a team's first day: each continues where the previous one ended.
 describe.skipIf(!hasBrowser)('a team moves in', () => {
   let browser: Browser
   let parley: TestServer
   let mail: MailServer
   let push: PushService
   let provider: TestIdentityProvider
-  /** A browser of each person: it keeps cookies when its tabs are closed. */
+  /** Each person has one browser, which keeps cookies when its tabs are closed. */
   let ofAda: BrowserContext
   let ofBob: BrowserContext
 
@@ -197,11 +197,11 @@ describe.skipIf(!hasBrowser)('a team moves in', () => {
     await prisma.$executeRaw`UPDATE job SET start_after = now() WHERE name = 'mail-notices' AND group_id = ${bobs.id}`
     const notice = await mail.mailTo('bob@example.com')
     expect(notice.text).not.toMatch(/fleece|Garden|Ada/)
-    // Without a public address, links name this machine. The browser is signed in under its number.
+    // Without a public address, links contain the name of this machine. The browser is signed in under its IP address.
     const linked = new URL(notice.link)
     expect(linked.origin).toBe(parley.origin.replace('127.0.0.1', 'localhost'))
 
-    // The service worker opens the path of the message that is tapped.
+    // The service worker opens the path of the tapped message.
     await bob.goto(new URL(tapped?.path ?? '', parley.origin).href)
     await call(bob).getByRole('button', { name: 'Approve', exact: true }).click(PATIENCE)
     await bob.getByRole('article').filter({ hasText: 'Ordered.' }).waitFor(PATIENCE)
@@ -225,7 +225,7 @@ describe.skipIf(!hasBrowser)('a team moves in', () => {
     const { link } = await mail.mailTo('ada@example.com')
     const page = await open(phone, new URL(link).pathname)
     await page.getByRole('heading', { name: 'Sign in as Ada' }).waitFor(PATIENCE)
-    // Opening the link has changed nothing: mail scanners open links.
+    // Opening the link has not changed anything, because mail scanners also open links.
     await requested.reload()
     await requested.getByText('Sign in with a token').waitFor(PATIENCE)
     await page.getByRole('button', { name: 'Sign in' }).click()

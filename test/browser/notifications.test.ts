@@ -13,12 +13,12 @@ const keys = {
   auth: randomBytes(16).toString('base64url'),
 }
 const SUBSCRIPTION = { endpoint: 'https://push.example.com/of-this-browser', keys }
-/** The person does not allow notifications, in the settings of the browser. */
+/** The person has blocked notifications in the settings of the browser. */
 const blockingPush = `
   Object.defineProperty(Notification, 'permission', { configurable: true, get: () => 'denied' })
   window.dispatchEvent(new Event('focus'))
 `
-/** A browser without a push service: it subscribes at once, with these keys. */
+/** Replaces the push service of the browser, which then subscribes at once with these keys. */
 const WITH_PUSH = subscribingTo(SUBSCRIPTION)
 
 describe.skipIf(!hasBrowser)('notifications in the console', () => {
@@ -101,7 +101,7 @@ describe.skipIf(!hasBrowser)('notifications in the console', () => {
     })
   }, 60_000)
 
-  test('fields without an effect are disabled, and keep their values; words say which emails are sent', async () => {
+  test('fields without an effect are disabled and keep their values; a text describes which emails are sent', async () => {
     const { domain } = parley.app
     const ada = await parley.human('Ada')
     const settings = () => domain.notifications.settings(ada)

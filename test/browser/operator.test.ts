@@ -363,7 +363,7 @@ describe.skipIf(!hasBrowser)("the operator's pages", () => {
     expect(await violations()).toEqual([])
     await dialog.getByLabel('Also remove their messages').check()
     await dialog.getByRole('button', { name: 'Remove Danilo' }).click()
-    // The page of the person closes.
+    // The page of the removed person closes.
     await people.filter({ hasText: 'Emilka' }).waitFor(PATIENCE)
     await page.getByRole('link', { name: 'Settings of Danilo' }).waitFor({ ...PATIENCE, state: 'hidden' })
     expect(await prisma.entity.findUnique({ where: { id: dan.id } })).toMatchObject({ name: 'Erased', email: null })

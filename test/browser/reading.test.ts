@@ -79,7 +79,7 @@ describe.skipIf(!hasBrowser)('read positions and drafts', () => {
     })
     parley.models.script(forAgent(agent.name, steps([{ toolCall: 'ask', input: {} }], [{ text: 'ok' }])))
     const { page, signIn } = await open({ path: `/spaces/${space.id}` })
-    // Headless browsers draw no notifications, and have no hidden window.
+    // Headless browsers display no notifications, and their windows are never hidden.
     await page.addInitScript(`
       window.notes = []
       window.Notification = class { static permission = 'granted'; constructor(title, { body }) { Object.assign(this, { title, body }); notes.push(this) } }

@@ -14,7 +14,7 @@ describe.skipIf(!hasBrowser)('the console without a response', () => {
     parley = started
   })
 
-  /** A page whose requests fail for a given time; its subscriptions continue. */
+  /** Opens a page whose requests fail for a given time, while its subscriptions continue. */
   async function openFailing(viewer: Parameters<TestServer['tokenOf']>[0], path: string) {
     const shown = await open({ path }, { mayComplain: true })
     await shown.signIn(await parley.tokenOf(viewer))
@@ -49,7 +49,7 @@ describe.skipIf(!hasBrowser)('the console without a response', () => {
       await page.unroute('**/graphql')
       await until('every query is sent again', async () => {
         if ((await retry(page).count()) === 0) return true
-        // A request that repeats every few seconds may already have ended.
+        // A request that repeats every few seconds can already have ended.
         const click = retry(page).first().click({ timeout: 1000 })
         return click.then(
           () => false,
@@ -60,7 +60,7 @@ describe.skipIf(!hasBrowser)('the console without a response', () => {
     }
   }, 180_000)
 
-  test('messages that could not be sent wait, even across a reload, and are then sent once and in order automatically', async () => {
+  test('messages that could not be sent wait, even across a reload, and are then sent automatically, once and in order', async () => {
     const human = await parley.human('Ada')
     const space = await parley.space(human, [], { name: 'Garden' })
     const { page, message, say, fail } = await openFailing(human, `/spaces/${space.id}`)

@@ -18,7 +18,7 @@ const pageOf = (seqs: number[], hasPreviousPage: boolean) => ({
 
 type Handler = (data: unknown) => void
 
-/** A connection whose server sends the test's messages, and responds with `ask`. */
+/** Creates a connection whose server sends the test's messages, and answers requests with `ask`. */
 function connectionTo(ask: (variables: Record<string, unknown>) => unknown) {
   const handlers: Handler[] = []
   const connection = {

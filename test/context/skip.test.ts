@@ -7,7 +7,7 @@ import { forAgent, type ModelAction, type ModelRequest, steps } from '../support
 import { answer, inboxIn, skip, spaceIn, type Thinking } from '../support/thinking.ts'
 import { until } from '../support/until.ts'
 
-/** 004, "Skip Cycle — `skip` Tool". */
+/** Requirement 004, "Skip Cycle — `skip` Tool". */
 describe.each(RULE_STACKS)('skip, on the %s stack', (stack) => {
   let parley: TestApplication
   let thinking: Thinking
@@ -19,7 +19,7 @@ describe.each(RULE_STACKS)('skip, on the %s stack', (stack) => {
 
   const room = () => parley.room('Ada', { mind: 'PERSISTENT' }, { name: 'Engineering' })
 
-  /** All rows of an agent's runs. */
+  /** Returns all rows of an agent's runs. */
   async function tracesOf(agentId: string) {
     const runs = await db().run.findMany({ where: { agentId } })
     const calls = await db().toolCall.findMany({ where: { agentId } })

@@ -14,7 +14,7 @@ describe('an event whose payload cannot be built', () => {
   afterAll(() => parley?.close())
   afterEach(() => vi.restoreAllMocks())
 
-  /** A human who follows a space. */
+  /** Creates a human who follows a space. */
   async function watched() {
     const ada = await parley.human('Ada')
     const space = await parley.space(ada, [])

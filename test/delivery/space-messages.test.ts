@@ -26,7 +26,7 @@ interface Event {
   __typename: string
   cursor: string
   spaceId: string
-  // biome-ignore lint/suspicious/noExplicitAny: read freely by assertions
+  // biome-ignore lint/suspicious/noExplicitAny: assertions read fields that are not typed
   [field: string]: any
 }
 type Data = { spaceMessages: Event }

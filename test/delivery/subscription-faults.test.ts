@@ -91,7 +91,7 @@ describe('over HTTP', () => {
   )
 })
 
-/** Counts the listeners that are added from now on, and those that have not been removed. */
+/** Counts the listeners that are added from now on and not removed. */
 function listenersOf({ app }: TestServer) {
   const { signals } = app.platform
   const { subscribe } = signals

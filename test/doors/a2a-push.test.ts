@@ -32,7 +32,7 @@ describe('push notifications of A2A tasks', () => {
 
   async function clientOf(human: HumanViewer, spaceId: string, token: string | null = null) {
     const authorization = `Bearer ${token ?? (await parley.tokenOf(human))}`
-    // biome-ignore lint/suspicious/noExplicitAny: what a server answers, of any shape.
+    // biome-ignore lint/suspicious/noExplicitAny: the content can have any shape
     return async (method: string, params: object, origin = parley.origin): Promise<any> => {
       const response = await fetch(`${origin}/a2a/spaces/${spaceId}`, {
         method: 'POST',

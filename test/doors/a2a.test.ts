@@ -45,14 +45,14 @@ describe('the A2A server', () => {
     return {
       post,
       get: (path: string) => fetch(`${parley.origin}${path}`, { headers: { authorization } }),
-      // biome-ignore lint/suspicious/noExplicitAny: what a server answers, of any shape.
+      // biome-ignore lint/suspicious/noExplicitAny: the content can have any shape
       async ask(path: string, method: string, params: object = {}): Promise<any> {
         const response = await post(path, { jsonrpc: '2.0', id: 1, method, params })
         return response.json()
       },
       async stream(path: string, method: string, params: object) {
         const response = await post(path, { jsonrpc: '2.0', id: 1, method, params })
-        // biome-ignore lint/suspicious/noExplicitAny: what a server sends, of any shape.
+        // biome-ignore lint/suspicious/noExplicitAny: the content can have any shape
         const seen: any[] = []
         const ended = readEvents(response, (event) => seen.push((event as { result: unknown }).result))
         return { seen, ended }
@@ -184,7 +184,7 @@ describe('the A2A server', () => {
         headers: { authorization: `Bearer ${secret}`, 'content-type': 'application/json', 'a2a-version': '1.0' },
         body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }),
       })
-    // biome-ignore lint/suspicious/noExplicitAny: what a server sends, of any shape.
+    // biome-ignore lint/suspicious/noExplicitAny: the content can have any shape
     const seen: any[] = []
     const ended = readEvents(await post('SendStreamingMessage', message('Go')), (event) => seen.push(event))
     const wait = post('SendMessage', message('Go on'))

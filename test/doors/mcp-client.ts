@@ -4,7 +4,7 @@ import type { TestServer } from '../support/served.ts'
 export interface Answer {
   status: number
   headers: Headers
-  // biome-ignore lint/suspicious/noExplicitAny: what a server answers, of any shape.
+  // biome-ignore lint/suspicious/noExplicitAny: the content can have any shape
   message: any
 }
 
@@ -87,7 +87,7 @@ export function rawClient({ origin }: Pick<TestServer, 'origin'>, token: string)
       ...options,
       headers: headersOf('subscriptions/listen', params, MODERN),
     })
-    // biome-ignore lint/suspicious/noExplicitAny: what a server sends, of any shape.
+    // biome-ignore lint/suspicious/noExplicitAny: the content can have any shape
     const seen: any[] = []
     if (!response.headers.get('content-type')?.startsWith('text/event-stream'))
       return { response, seen: [await response.json()], ended: Promise.resolve() }

@@ -94,7 +94,7 @@ export async function deploy(stack: Stack, apiCount = 1, settings: Record<string
   }
 }
 
-// biome-ignore lint/suspicious/noExplicitAny: read freely by tests
+// biome-ignore lint/suspicious/noExplicitAny: assertions read fields that are not typed
 export type Json = any
 
 /**

@@ -13,7 +13,7 @@ const EVENTS = `subscription ($id: ID!) { spaceMessages(spaceId: $id) {
   ... on MessageFinished { message { id status text } } } }`
 const RUN_EVENTS = `subscription ($id: ID!) { runEvents(runId: $id) { __typename ... on RunToolInputDelta { toolCallId delta } } }`
 
-// biome-ignore lint/suspicious/noExplicitAny: events, read freely by assertions
+// biome-ignore lint/suspicious/noExplicitAny: assertions read fields that are not typed
 type Event = any
 
 /** The texts of agents' messages, as a client builds them from the events alone. */

@@ -27,7 +27,7 @@ const ASK: ToolInput = { name: 'ask', description: 'Asks the members.', inputSch
 const CHART: ToolInput = { name: 'chart', description: 'Draws.', inputSchema, execution: 'INTERNAL', visible: true }
 const HIDDEN: ToolInput = { ...CHART, name: 'ponder', visible: false }
 
-// biome-ignore lint/suspicious/noExplicitAny: read freely by assertions
+// biome-ignore lint/suspicious/noExplicitAny: assertions read fields that are not typed
 type Json = any
 type Data = { spaceMessages: Json }
 

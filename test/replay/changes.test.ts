@@ -7,7 +7,7 @@ import { edited } from '../support/recorded-rooms.ts'
 
 const FOLDER = path.join(import.meta.dirname, '../recordings/0.2.0')
 
-// biome-ignore lint/suspicious/noExplicitAny: rows, changed freely
+// biome-ignore lint/suspicious/noExplicitAny: tests change any column
 type Line = { table: string; row: Record<string, any> }
 
 /** Replays a recording with further rows. `t` returns a time after its last run, `before` the table that they precede. */

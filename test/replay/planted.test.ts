@@ -8,7 +8,7 @@ import { startApplication, type TestApplication } from '../support/application.t
 import { type BookedService, openService } from '../support/decisions.ts'
 import { changed, playRoom, type RoomKind, recordingOf } from '../support/recorded-rooms.ts'
 
-// biome-ignore lint/suspicious/noExplicitAny: rows, changed freely
+// biome-ignore lint/suspicious/noExplicitAny: tests change any column
 type Row = Record<string, any>
 
 const kind = (happens: RoomKind['happens'], more: Partial<RoomKind> = {}): RoomKind => ({

@@ -8,7 +8,7 @@ const at = (ms: number) => new Date(Date.UTC(2026, 10, 27, 12) + ms).toISOString
 const [ADA, BOB, HUSAM, SPACE] = [id('agt', 1), id('agt', 2), id('hum', 1), id('spc', 1)]
 const [RUN, OTHER, CALL] = [id('run', 1), id('run', 2), id('tcl', 1)]
 
-// biome-ignore lint/suspicious/noExplicitAny: rows, of which a case names some columns
+// biome-ignore lint/suspicious/noExplicitAny: each case sets only some columns
 type Row = Record<string, any>
 type Rows = Partial<Record<keyof RoomRows, Row[]>>
 

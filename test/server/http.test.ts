@@ -24,7 +24,7 @@ describe('GraphQL over HTTP', () => {
   interface Answer {
     status: number
     headers: Headers
-    // biome-ignore lint/suspicious/noExplicitAny: read freely by assertions
+    // biome-ignore lint/suspicious/noExplicitAny: assertions read fields that are not typed
     body: any
   }
 

@@ -187,7 +187,7 @@ describe('the body of a request', () => {
   })
 
   describe('over a socket', () => {
-    // biome-ignore lint/suspicious/noExplicitAny: read freely by assertions
+    // biome-ignore lint/suspicious/noExplicitAny: assertions read fields that are not typed
     let received: any[]
     let socket: WebSocket
     beforeAll(async () => {

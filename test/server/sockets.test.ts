@@ -9,7 +9,7 @@ import { until } from '../support/until.ts'
 interface Message {
   type: string
   id?: string
-  // biome-ignore lint/suspicious/noExplicitAny: read freely by assertions
+  // biome-ignore lint/suspicious/noExplicitAny: assertions read fields that are not typed
   payload?: any
 }
 

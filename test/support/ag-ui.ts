@@ -1,5 +1,5 @@
 // A client of AG-UI that shows the raw events of a stream.
-// biome-ignore lint/suspicious/noExplicitAny: events, read freely by assertions
+// biome-ignore lint/suspicious/noExplicitAny: assertions read fields that are not typed
 export type AgUiEvent = any
 
 export interface AgUiInput {

@@ -5,7 +5,7 @@ import type { ParleyClient } from './parley-client.ts'
 import { startTestServer, type TestServer } from './served.ts'
 import { until } from './until.ts'
 
-// biome-ignore lint/suspicious/noExplicitAny: answers, read freely by assertions
+// biome-ignore lint/suspicious/noExplicitAny: assertions read fields that are not typed
 export type Read = any
 
 export interface Named {
