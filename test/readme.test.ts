@@ -109,10 +109,10 @@ describe('the documentation', () => {
   })
 
   test.each(current)('%s names settings that exist', (page) => {
-    // The guide's examples read the server's address and token from these two.
+    // The examples of the guide read the server's address and token from these two variables.
     const ofExamples = ['PARLEY_URL', 'PARLEY_TOKEN']
     const named = uniqueIn(textOf(page), SETTING).filter((name) => !ofExamples.includes(name ?? ''))
-    // A family of settings is written with an ellipsis or ends with an underscore.
+    // A family of settings is written with an ellipsis, or ends with an underscore.
     expect(named.filter((name) => !settings.includes(name) && !name?.endsWith('_'))).toEqual([])
   })
 
@@ -131,7 +131,7 @@ describe('the documentation', () => {
   })
 })
 
-/** The anchors of a page's headings, as in GitHub and VitePress. */
+/** Returns the anchors of a page's headings, as GitHub and VitePress create them. */
 function anchorsOf(page: string): string[] {
   return [...textOf(page).matchAll(/^#+ (.+)$/gm)].map(([, title = '']) =>
     title

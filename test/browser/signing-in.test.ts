@@ -81,7 +81,7 @@ describe.skipIf(!hasBrowserFor('the tests of signing in'))('signing in to the co
     expect(await page.evaluate('Object.keys(sessionStorage).join()')).not.toContain('token')
     expect(await prisma.accessToken.count({ where: { humanId: human.id } })).toBe(0)
 
-    // A laptop with the used link is lost. Neither the link nor its session works any longer.
+    // Neither of the two used links works again, for example for the finder of a lost laptop.
     for (const used of [first, second]) {
       const other = await open({ path: used }, { mayComplain: true })
       await other.page.getByRole('heading', { name: 'This link does not work' }).waitFor(PATIENCE)

@@ -108,8 +108,8 @@ describe.skipIf(!hasPostgres)('a subscriber to the activity of agents', () => {
     const agentsRead = vi.spyOn(parley.app.domain.entities, 'getMany')
     const { running, told } = await watchARun('agent { name } runs { id status }')
     expect(running?.status).toBe('RUNNING')
-    // Some subscribers can receive one event for two changes for which others received two. So the test requires only two
-    // thirds of the payloads to be shared.
+    // Allow lookups for two thirds of the payloads, because some subscribers can receive one event for two changes where others
+    // receive two events.
     const answers = told.reduce((sum, count) => sum + count)
     expect(agentsRead.mock.calls.length).toBeLessThanOrEqual((answers * 2) / 3)
   })

@@ -106,7 +106,7 @@ describe('the A2A server', () => {
     expect((await stranger.ask(`/a2a/spaces/${contextId}`, 'SendMessage', message('Hi'))).error.code).toBe(-32602)
   })
 
-  test('a client that leaves a stream causes no error', async () => {
+  test('a client that leaves a stream early causes no error', async () => {
     const { human, space } = await parley.room()
     parley.models.script(() => [{ hang: true }])
     const client = await clientOf(human)
@@ -127,7 +127,7 @@ describe('the A2A server', () => {
     errors.mockRestore()
   })
 
-  test('a stream brings the task, its text, and its end; a second client joins in the middle', async () => {
+  test('a stream sends the task, its text, and its end; a second client joins in the middle', async () => {
     const { human, space } = await parley.room()
     const { promise: gate, resolve: open } = Promise.withResolvers<void>()
     parley.models.script(

@@ -6,14 +6,14 @@ import { requestOf } from './mcp-client.ts'
 
 const MEBIBYTE = 1024 * 1024
 
-/** A request that stays open. */
+/** Opens a request that stays open. */
 interface Opening {
   path: string
   headers: Record<string, string>
   body: object
 }
 
-/** Everything that all doors share: signing in, limits, bodies, origins, and the end of a token. */
+/** Tests what all protocol endpoints share: sign-in, limits, bodies, origins, and the end of a token. */
 describe('every door', () => {
   let parley: TestServer
   let ada: HumanViewer

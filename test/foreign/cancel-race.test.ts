@@ -23,7 +23,7 @@ afterAll(async () => {
   await remote?.close()
 })
 
-test.skipIf(!hasPostgres)('a task is canceled whose message was being stored while its run was stopped', async () => {
+test.skipIf(!hasPostgres)('if a run is stopped while its message is being stored, the task of that message is canceled', async () => {
   const { prisma } = parley.app.platform.db
   const stage = await openStage(parley)
   const ada = await stage.person('Ada')
@@ -35,7 +35,7 @@ test.skipIf(!hasPostgres)('a task is canceled whose message was being stored whi
   await until('the task is followed', () => remote.methods().includes('SubscribeToTask'))
   const call = await prisma.toolCall.findFirstOrThrow({ where: { runId: runs[0].id, toolName: ASK_REMOTE_AGENT } })
   const { remote: stored } = call.state as unknown as { remote: RemoteCall }
-  // The state in which the message is stored: the call executes, and nothing is known of a task.
+  // The state while the message is being stored: the call executes, and no task is known.
   await prisma.toolCall.update({ where: { id: call.id }, data: { status: 'RUNNING', settledAt: null, state: {} } })
 
   const isWaiting = async () =>
@@ -57,7 +57,7 @@ test.skipIf(!hasPostgres)('a task is canceled whose message was being stored whi
   )
   await stopping.stopped
   await until('the task is canceled', () => task.state === 'CANCELED')
-  // A message cannot be stored any more, so that none is sent.
+  // After this, no message can be stored, so none is sent.
   expect(await rememberRemoteCall(prisma, { callId: call.id, attempt }, stored)).toBe(false)
   await stage.endedRuns(agent, 1)
 })

@@ -16,7 +16,7 @@ import { skipFor } from '../support/skip-for.ts'
 import { until } from '../support/until.ts'
 
 const page = readFileSync(path.resolve(import.meta.dirname, '../../docs/moving.md'), 'utf8')
-/** The commands as operators paste them from the page. */
+/** Returns the commands as operators paste them from the page. */
 const [dump = '', restore = ''] = [...page.matchAll(/^(pg_\w+ .*?)(?: +#.*)?$/gm)].map(([, command]) => command ?? '')
 const hasTools = await promisify(execFile)('pg_dump', ['--version']).then(
   () => true,
@@ -65,7 +65,7 @@ describe.runIf(hasPostgres && hasTools)('a backup by the commands of docs/moving
     const restored = await createApp(readConfig({ ...settings, ...secretKey, DATA_DIR: cwd }))
     closing.push(() => restored.close(0))
     const { prisma } = restored.platform.db
-    // No process renews the lease, so it would lapse in ten seconds.
+    // No process renews the lease, so it would end after ten seconds.
     await prisma.run.update({ where: { id: runId }, data: { leaseUntil: new Date(0) } })
     await restored.startWorker()
     const over = await until('the run has ended', () =>

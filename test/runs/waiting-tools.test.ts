@@ -40,7 +40,7 @@ describe.each(RULE_STACKS)('waiting tools, on the %s stack', (stack) => {
   const waitingOf = async (runId: string) =>
     (await parley.app.domain.toolCalls.ofRuns([runId])).get(runId)?.filter(({ status }) => status === 'WAITING') ?? []
 
-  /** The results in the prompt of the second generation. */
+  /** Returns the results in the prompt of the second generation. */
   const resultsIn = (request: ModelRequest) =>
     request.messages.filter(({ role }) => role === 'tool').map(({ text }) => text)
 

@@ -17,7 +17,7 @@ describe('the console over HTTP', () => {
   afterAll(() => parley?.close())
 
   const ask = (path: string, init: RequestInit = {}) => fetch(parley.origin + path, init)
-  /** The files of the page's first load. */
+  /** Returns the files of the page's first load. */
   async function loadedFirst(): Promise<string[]> {
     const text = await (await ask('/')).text()
     return [...text.matchAll(/(?:src|href)="(\/console\/[^"]+)"/g)].map(([, url = '']) => url)

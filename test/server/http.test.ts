@@ -354,7 +354,7 @@ describe('GraphQL over HTTP', () => {
   })
 })
 
-/** The `next` events of a stream. */
+/** Returns the `next` events of a stream. */
 async function* eventsOf(response: Response): AsyncGenerator<unknown> {
   let text = ''
   for await (const chunk of response.body?.pipeThrough(new TextDecoderStream()) ?? []) {
