@@ -145,7 +145,7 @@ describe.each(RULE_STACKS)('retention, on the %s stack', (stack) => {
     )
   })
 
-  /** The agent's only event, which the cycle has skipped before it was rolled back. */
+  /** Creates an agent whose only event was skipped by a cycle that was then rolled back. */
   async function skippedEvent(): Promise<{ agentId: string }> {
     const husam = await stage.person('Husam')
     const ada = await stage.bot('Ada', { mind: 'PERSISTENT' })

@@ -10,7 +10,7 @@ import { createTestDatabase, hasPostgres, type TestDatabase } from '../support/p
 describe.skipIf(!hasPostgres)('pages of ids', () => {
   let database: TestDatabase
   let db: Database
-  /** The members of one entity each: the parents and their ids, oldest first. */
+  /** The ids of the spaces of each entity, oldest first. */
   const children = new Map<string, string[]>()
 
   beforeAll(async () => {

@@ -33,8 +33,8 @@ const call = (runId: string, createdAt: number) => ({
 })
 
 /**
- * Ada and Bob answer a person at the same time. Ada's message wakes Eva, who is shown messages up to `shown`, and enters the
- * space up to `entered`.
+ * Ada and Bob answer a person at the same time. Ada's message wakes Eva. `shown` are the messages in Eva's prompt, and
+ * `entered` is the last message at the time when she entered the space.
  */
 function recordingWith(shown: number[], entered: number): Recording {
   return {

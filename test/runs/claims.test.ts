@@ -195,7 +195,7 @@ describe.skipIf(!hasPostgres)('claims', () => {
   test('do not wait: rows that another transaction has locked are skipped, and tried again soon', async () => {
     const { agentId, ids } = await queued(1)
     await one.app.platform.db.transaction(async (tx) => {
-      // A cycle ends with its run still locked, as here.
+      // The end of a cycle also locks the row of the agent, after that of the run.
       await tx.$queryRaw`SELECT 1 FROM "Agent" WHERE id = ${agentId} FOR NO KEY UPDATE`
       expect(await worker(1).claim(1)).toEqual({ claims: [], inboxes: [], isMoreThere: true })
     })

@@ -103,7 +103,7 @@ describe.skipIf(!hasPostgres)('standing grants for which 50 calls race on two pr
     return other.app.domain.grants.revoke(human, { id }).catch(() => null)
   }
 
-  /** The calls that were executed under the grant, or about which people are asked. */
+  /** Returns the calls that were executed under the grant, or that wait for a decision. */
   async function settled(runIds: string[]) {
     const calls = await one.app.platform.db.prisma.toolCall.findMany({ where: { runId: { in: runIds } } })
     return calls.filter(({ approvalState, settledAt }) => settledAt !== null || approvalState !== null)

@@ -18,7 +18,7 @@ class Socket extends EventEmitter {
   })
 }
 
-/** A socket whose client does not read, with this many buffered bytes. */
+/** Creates a socket whose client does not read, with this many buffered bytes. */
 function paused(bytes: number) {
   const socket = new Socket()
   socket.bufferedAmount = bytes

@@ -15,7 +15,7 @@ describe('the id of an operation', () => {
   })
   afterAll(() => parley?.close())
 
-  /** A socket whose operations all have one id. */
+  /** Opens a socket whose operations all have the same id. */
   async function open() {
     const human = await parley.human('Ada')
     const space = await parley.space(human, [])
@@ -35,7 +35,7 @@ describe('the id of an operation', () => {
       faulty: begin('{ nothing }'),
       watch: (alias: string) => begin(`subscription { ${alias}: spaceMessages(spaceId: "${space.id}") { cursor } }`),
       complete: JSON.stringify({ id: '1', type: 'complete' }),
-      /** All messages reach the server at once. */
+      /** Send all messages in one piece, so that they reach the server at once. */
       sendTogether(...messages: string[]) {
         const { _socket: transport } = socket as unknown as { _socket: { cork(): void; uncork(): void } }
         transport.cork()

@@ -13,7 +13,7 @@ interface Message {
   payload?: any
 }
 
-/** A bare socket, and everything that it has received. */
+/** Opens a plain socket, and records everything that it receives. */
 function open(origin: string, options: WebSocket.ClientOptions = {}, protocol = 'graphql-transport-ws') {
   const socket = new WebSocket(`${origin.replace('http', 'ws')}/graphql`, protocol, options)
   const received: Message[] = []

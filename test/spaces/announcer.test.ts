@@ -24,7 +24,7 @@ describe.skipIf(!hasPostgres)('announcing', () => {
     await domain.close()
   })
 
-  /** A space with messages from the first on, and the entries of its log since. */
+  /** Creates a space with some messages. Returns the entries in its log since then. */
   async function spaceOf(count: number) {
     const { log } = domain.platform
     const { id } = await domain.space(ada)
