@@ -69,7 +69,7 @@ async function runsASecond(model: Model, trial: Trial = {}): Promise<number> {
   return runs / seconds
 }
 
-/** Uses a model that takes half a second, and at most 20 concurrent runs per process, so the machine is not saturated. */
+/** A model that takes half a second, and at most 20 concurrent runs per process, so that the machine is not saturated. */
 const WITH_ROOM: Trial = {
   model: modelName(50, 10),
   rooms: 60,

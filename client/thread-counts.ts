@@ -13,7 +13,10 @@ type Counted = ThreadSummary & { lastSeq: number | null }
 const NOTHING: Counted = { replyCount: 0, lastReplyAt: null, unreadCount: 0, lastSeq: null }
 const MOST_UNCOUNTED = 200
 
-/** Counts the replies of threads: the server's counts from when the root messages were read, and the replies of later events. */
+/**
+ * The numbers of replies of threads: the server's counts from when the root messages were read, and the replies of later
+ * events.
+ */
 export interface ThreadCounts {
   /** Returns the summaries by the id of the thread's root message, as a new map after each change. */
   summaries(): ReadonlyMap<string, ThreadSummary>

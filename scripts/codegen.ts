@@ -18,7 +18,7 @@ import {
 } from 'graphql'
 
 interface Operation {
-  /** Matches the argument of `graphql(…)` in the source. */
+  /** The argument of `graphql(…)` in the source. */
   text: string
   document: DocumentNode
   location: string

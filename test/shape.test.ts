@@ -96,7 +96,7 @@ describe('the shape of the source', () => {
     expect(sources.filter((file) => byName.test(textOf(file))).toSorted()).toEqual(mechanisms.toSorted())
   })
 
-  test('lists of statuses stand only in the rules and in their SQL', () => {
+  test('lists of statuses are only in the rules and in their SQL', () => {
     const statuses = ['RunStatus', 'ToolCallStatus', 'MessageStatus'].flatMap((name) => {
       const [, values = ''] = textOf('prisma/schema.prisma').match(new RegExp(`^enum ${name} \\{([^}]*)\\}`, 'm')) ?? []
       return values.split('\n').flatMap((line) => line.match(/^ +(\w+)$/)?.[1] ?? [])

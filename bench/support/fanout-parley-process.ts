@@ -31,7 +31,7 @@ const url = `${parley.origin.replace('http', 'ws')}/graphql`
 const queryOf = (payload: Payload) =>
   `subscription ($spaceId: ID!) { spaceMessages(spaceId: $spaceId) { __typename cursor ${QUERIES[payload]} } }`
 
-/** Creates separate humans, each a member of the space that it subscribes to. */
+/** Separate humans, each a member of the space to which it subscribes. */
 const humans: string[] = []
 async function viewers({ viewers, spaces, payload }: Load): Promise<Subscribing[]> {
   const made = Array.from({ length: Math.max(viewers - humans.length, 0) }, () => newId('hum'))

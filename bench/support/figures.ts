@@ -22,7 +22,7 @@ export interface Benchmark {
 }
 
 export interface BenchmarkOptions {
-  /** Runs briefly, for development: smaller loads, and nothing is written to bench/results. */
+  /** Whether this is a quick run, for development: loads are smaller, and nothing is written to bench/results. */
   quick: boolean
   /** Another built checkout to compare with, or null. */
   against: string | null

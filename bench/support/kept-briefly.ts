@@ -6,10 +6,7 @@ import type { Platform } from '../../src/platform/platform.ts'
 const DAY_MS = 86_400_000
 const A_DAY = { PARLEY_KEEP_MESSAGES_DAYS: '1', PARLEY_KEEP_RUNS_DAYS: '1', PARLEY_KEEP_AUDIT_DAYS: '1' }
 
-/**
- * Runs retention next to the workers, as a worker would, with a clock that is ahead, so that the retention of a day ends after
- * `keepMs`.
- */
+/** Retention as a worker runs it, but with a clock that is ahead, so that rows kept for a day are deleted after `keepMs`. */
 export interface BriefRetention {
   db: Database
   sweep(): Promise<void>

@@ -26,7 +26,8 @@ export interface ObservedPage {
 }
 
 /**
- * Runs before the scripts of the page. The time of a key press ends with the first task after the frame that handled its event.
+ * A script that runs before those of the page. The time of a key press ends with the first task after the frame that handled
+ * its event.
  */
 const PROBE = `
 const probe = { readyAt: null, longTasks: [], frames: [], keys: [] }

@@ -12,7 +12,7 @@ export interface RawLoopsOrder {
   warmUp?: number
   /** Processes the streams as Parley does: merges consecutive parts of one kind. */
   areJoined?: boolean
-  /** Records the arrival of each token. By default, the loops do not record it. */
+  /** Whether to record the arrival of each token. By default, the loops do not record it. */
   areNoted?: boolean
 }
 

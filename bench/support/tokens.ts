@@ -1,7 +1,7 @@
 import type { Generation } from './model.ts'
 import { now } from './model.ts'
 
-/** Records when the numbered tokens of many generations arrive, by `<n>.<index>`. */
+/** When the numbered tokens of many generations arrived, by `<n>.<index>`. */
 export interface TokenNotes {
   arrivedAt: Map<string, number>
   /** Adds a piece of a text, which may end within a token. The key identifies the text. */

@@ -16,7 +16,7 @@ const PROVIDER = 'name api baseUrl hasKey ready notReadyReason fromEnvironment m
 describe('model providers without a restart', () => {
   let parley: TestServer
   let admin: ParleyClient
-  /** Starts a provider with a key and a list of models. */
+  /** A provider with a key and a list of models. */
   let provider: ModelServer
 
   beforeAll(async () => {

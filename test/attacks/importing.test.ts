@@ -45,7 +45,7 @@ describe.each(RULE_STACKS)('a hostile file that claims to be the export of one s
   let alice: Person
   let mallory: Person
   let bare: Named
-  /** Creates a confidential space of other people, with runs, steps, calls and outcomes. */
+  /** A confidential space of other people, with runs, steps, calls and outcomes. */
   let secret: Named
 
   beforeAll(async () => {

@@ -18,7 +18,7 @@ const blockingPush = `
   Object.defineProperty(Notification, 'permission', { configurable: true, get: () => 'denied' })
   window.dispatchEvent(new Event('focus'))
 `
-/** Replaces the push service of the browser, which then subscribes at once with these keys. */
+/** A script that replaces the push service of the browser, which then subscribes at once with these keys. */
 const WITH_PUSH = subscribingTo(SUBSCRIPTION)
 
 describe.skipIf(!hasBrowser)('notifications in the console', () => {

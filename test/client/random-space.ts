@@ -2,9 +2,7 @@ import type { LiveMessagesFragment } from '../../client/generated/graphql.ts'
 import type { Message, MessagePart, SpaceEvent } from '../../client/space-events.ts'
 import type { Transcript } from '../../client/transcript.ts'
 
-/**
- * Creates a space with random new, growing and finished messages, and a server that gives only the guarantees of the contract.
- */
+/** A space with random new, growing and finished messages, and a server that gives only the guarantees of the contract. */
 export interface RandomSpace {
   /**
    * Plays all events while a client follows over a connection that breaks, repeats and reorders them. The client drops old

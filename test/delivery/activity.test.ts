@@ -30,7 +30,7 @@ type ViewerEvent = { viewerEvents: { __typename: string; [field: string]: any } 
 interface Served {
   toolset?: 'ACTIVE_SPACE' | 'SPACE_TOOLS'
   visible?: boolean
-  /** Returns the input fields that place the call in a space. */
+  /** The input fields that place the call in a space. */
   placement?: { targetSpaceId?: 'space'; mention?: 'other' }
 }
 const SHOWN = { toolset: 'SPACE_TOOLS', visible: true, placement: { targetSpaceId: 'space' } } satisfies Served

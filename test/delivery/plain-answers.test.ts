@@ -22,7 +22,7 @@ const odd = fc.oneof(fc.constant(undefined), fc.constant(null), fc.double(), fc.
 const some = <T>(usual: fc.Arbitrary<T>) =>
   fc.oneof({ weight: 8, arbitrary: usual as fc.Arbitrary<unknown> }, { weight: 1, arbitrary: odd })
 
-/** Generates events of each subscription field, some of which have values that their type does not allow. */
+/** Random events of each subscription field, some of which have values that their type does not allow. */
 const EVENTS: Record<string, fc.Arbitrary<object>> = {
   spaceMessages: fc.record({
     type: fc.constantFrom('MessageTextDelta', 'MessagePartChanged', 'MessagePosted', 'SpaceSnapshot', 'MemberLeft'),

@@ -6,7 +6,7 @@ import { requestOf } from './mcp-client.ts'
 
 const MEBIBYTE = 1024 * 1024
 
-/** Opens a request that stays open. */
+/** A request that stays open. */
 interface Opening {
   path: string
   headers: Record<string, string>

@@ -13,7 +13,7 @@ import { until } from '../support/until.ts'
 export interface World {
   parley: TestServer
   admin: string
-  /** Returns a file to every request. */
+  /** The URL of a service that returns a file to every request. */
   fileUrl: string
   /** Creates a person. Returns the id, and a token. */
   person(name: string, input?: object): Promise<{ id: string; token: string }>

@@ -8,7 +8,7 @@ import { type ParleyProcess, startParley } from '../support/parley-process.ts'
 import { startThrowawayPostgres, type ThrowawayPostgres } from '../support/throwaway-postgres.ts'
 import { startThrowawayRedis, type ThrowawayRedis } from '../support/throwaway-redis.ts'
 
-/** Starts PostgreSQL, Redis and a model server for this test, an API in this process, and workers that can be killed. */
+/** PostgreSQL, Redis and a model server for this test, an API in this process, and workers that can be killed. */
 export interface Deployment {
   app: Application
   models: ModelServer

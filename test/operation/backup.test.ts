@@ -16,7 +16,7 @@ import { skipFor } from '../support/skip-for.ts'
 import { until } from '../support/until.ts'
 
 const page = readFileSync(path.resolve(import.meta.dirname, '../../docs/moving.md'), 'utf8')
-/** Returns the commands as operators paste them from the page. */
+/** The commands as operators paste them from the page. */
 const [dump = '', restore = ''] = [...page.matchAll(/^(pg_\w+ .*?)(?: +#.*)?$/gm)].map(([, command]) => command ?? '')
 const hasTools = await promisify(execFile)('pg_dump', ['--version']).then(
   () => true,

@@ -11,7 +11,7 @@ const id = newId('hum')
 const [agentId, spaceId, callId] = [newId('agt'), newId('spc'), newId('tcl')]
 const at = new Date(0)
 
-/** Generates display names as people type them, and as attackers would choose them. */
+/** Display names as people type them, and as attackers would choose them. */
 const ODD_NAMES = [
   'nora',
   'bob',

@@ -16,7 +16,7 @@ const ROWS = 100_000
 const ROWS_OF_YEARS = 10_000_000
 const LARGE = ['Message', 'Outcome', 'Run', 'RunSpace', 'Step', 'ToolCall', 'InboxEvent', 'Cycle', 'Membership']
 
-/** Creates the rows of a busy deployment: 1000 agents and spaces, complete messages, ended runs, and settled calls. */
+/** The rows of a busy deployment: 1000 agents and spaces, complete messages, ended runs, and settled calls. */
 const FILL = `
   INSERT INTO "Entity" (id, kind, name) SELECT 'agt_f' || n, 'AGENT', 'Filler' FROM generate_series(1, 1000) n;
   INSERT INTO "Space" (id, name, routing, "lastSeq") SELECT 'spc_f' || n, 'Filler', 'BROADCAST', 300 FROM generate_series(1, 1000) n;

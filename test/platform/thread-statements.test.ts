@@ -10,8 +10,9 @@ const REPLIES = 60_000
 const LONG = `msg_c${'1'.padStart(31, '0')}`
 
 /**
- * Creates a space in which a human takes part in many threads, each with one new reply. Another person mentions the human once
- * at the beginning of a long thread, and then continues alone. The first message of that thread is longer than a prompt shows.
+ * The rows of a space in which a human takes part in many threads, each with one new reply. Another person mentions the human
+ * once at the beginning of a long thread, and then continues alone. The first message of that thread is longer than a prompt
+ * shows.
  */
 const FILL = `
   INSERT INTO "Message" (id, "spaceId", seq, "senderId", status, parts, "rootId", depth, "routedAt", "createdAt")

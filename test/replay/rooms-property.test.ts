@@ -16,7 +16,7 @@ const RECORD_TO = process.env['RECORD_TO']
 /** The rooms of the long form: each combination of routing, memory mode and toolset with each event; see `roomKind`. */
 const FULL = 216
 
-/** Selects other rooms: `FIRST_ROOM=12 ROOMS=24`. */
+/** For other rooms, set for example `FIRST_ROOM=12 ROOMS=24`. */
 const { FIRST_ROOM = '0', ROOMS = String(runsOf({ usual: 6, nightly: FULL })) } = process.env
 
 const KINDS = Array.from({ length: Number(ROOMS) }, (_, n) => roomKind(Number(FIRST_ROOM) + n))

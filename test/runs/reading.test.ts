@@ -16,8 +16,8 @@ describe.each(RULE_DATABASES)("an agent's runs on %s", (database) => {
   let helper: Agent
   let other: Agent
   /**
-   * Creates the runs of `helper`, oldest first: one in Ada's space, one in both spaces, a failed one in the shared space, and
-   * one of a service.
+   * The runs of `helper`, oldest first: one in Ada's space, one in both spaces, a failed one in the shared space, and one of a
+   * service.
    */
   let runIds: string[]
   let otherRunId: string

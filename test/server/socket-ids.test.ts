@@ -42,7 +42,7 @@ describe('the id of an operation', () => {
         for (const message of messages) socket.send(message)
         transport.uncork()
       },
-      /** By type, or by the selected alias. */
+      /** Returns the type of each received message, or the alias of its data if it has any. */
       told: () => received.map(({ type, payload }) => Object.keys(payload?.data ?? {})[0] ?? type),
     }
   }

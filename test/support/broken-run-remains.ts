@@ -7,7 +7,7 @@ import type { TestApplication } from './application.ts'
 
 /** The final rows without ids and times, which are the same however often the run was interrupted. */
 export interface Remains {
-  /** Lists each `seq` from 1 to the last one in the space, if there is no gap. */
+  /** Each `seq` from 1 to the last one in the space, if there is no gap. */
   seqs: number[]
   lastSeq: number
   /** All visible parts in order, except those that another part repeats. */

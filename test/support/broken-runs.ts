@@ -28,7 +28,7 @@ const sayThere = (spaceId: string, text: string) => slowly(sayIn(spaceId, text))
 const goals = { goals: [{ description: 'Ship it.' }] }
 const book: ModelAction = { toolCall: 'book', input: { day: 'Monday' } }
 
-/** A reply to the message that triggered the run; its `replyTo` is known only after its text. */
+/** A reply to the message that triggered the run. Its `replyTo` is known only after its text. */
 const answer = (request: ModelRequest, text: string) => {
   const prompt = request.messages.find(({ role }) => role === 'user')?.text ?? ''
   const [replyTo] = /msg_\w+/.exec(prompt) ?? ['']

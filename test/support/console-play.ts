@@ -6,7 +6,7 @@ import { startTestServer, type TestServer } from './served.ts'
 
 type Place = Parameters<typeof openConsole>[2]
 
-/** Opens pages of the console. Each is closed together with the test that opened it. */
+/** Pages of the console, each of which is closed together with the test that opened it. */
 export interface ConsolePlay {
   open(place?: Place, how?: { mayComplain: boolean }): Promise<ConsolePage>
   /** Signed in as a person. */

@@ -37,7 +37,7 @@ export interface Deciders {
   /** Returns the call; null if the viewer may not see it. */
   callFor(person: { client: ParleyClient }, toolCallId: string): Promise<Read>
   pendingOf(person: Person): Promise<Read[]>
-  /** The first call that waits for a decision by this person. */
+  /** Returns the first call that waits for a decision by this person. */
   asked(person: Person): Promise<Read>
   /** Waits until the admin sees the call in this state and with this status. */
   callWhen(toolCallId: string, what: (call: Read) => boolean): Promise<Read>

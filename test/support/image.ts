@@ -1,21 +1,21 @@
 import { readFileSync } from 'node:fs'
 import path from 'node:path'
 
-/** Returns the instructions of the Dockerfile, each in one line. */
+/** The Dockerfile, with each instruction in one line. */
 export const dockerfile = readFileSync(path.resolve(import.meta.dirname, '../../Dockerfile'), 'utf8').replaceAll(
   '\\\n',
   ' ',
 )
 
-/** Returns the instructions of the stage that runs. */
+/** The instructions of the stage that runs. */
 export const image = dockerfile.slice(dockerfile.lastIndexOf('\nFROM '))
 
-/** Returns the environment of the image. */
+/** The environment of the image. */
 export const imageEnv = Object.fromEntries(
   [...(/^ENV (.*)$/m.exec(image)?.[1] ?? '').matchAll(/(\w+)=(\S+)/g)].map(([, name, value]) => [name, value]),
 )
 
 const commandOf = (instruction: RegExp) => JSON.parse(instruction.exec(image)?.[1] ?? '[]') as string[]
 export const imageCommand = commandOf(/^CMD (\[.*\])$/m)
-/** Returns the program and arguments of the image's health check. */
+/** The program and arguments of the image's health check. */
 export const healthCheck = commandOf(/^HEALTHCHECK .*CMD (\[.*\])$/m)

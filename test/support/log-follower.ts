@@ -53,7 +53,7 @@ export function startFollower(log: EventLog, topic: string, after?: string): Log
   }
 }
 
-/** Returns a message's first part as a client sees it: a snapshot at each gap, and the deltas that follow. */
+/** A message's first part as a client sees it: a snapshot at each gap, and the deltas that follow. */
 export interface TextReader {
   text(): string
   /**

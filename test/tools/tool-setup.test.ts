@@ -336,7 +336,7 @@ paths:
     test.each(['JSON', 'YAML'])(
       'does not delay others for 5 MB of %s whose schemas multiply',
       async (format) => {
-        // Each schema refers twice to the next: fully expanded, the first would have 2^16 objects.
+        // Each schema refers twice to the next one. Fully expanded, the first would have 2^16 objects.
         const schemas: Record<string, object> = Object.fromEntries(
           Array.from({ length: 16 }, (_, level) => [
             `S${level}`,

@@ -115,7 +115,7 @@ export const ACTIONS: readonly string[] = [
   ...['stop_run', 'send_message', 'set_memories', 'set_goals'].map((tool) => TOOL + tool),
 ]
 
-/** Returns a more precise sentence for actions whose details say more than their names; null for the usual sentence. */
+/** For actions whose details say more than their names, functions that return a more precise sentence; null for the usual one. */
 const BY_DETAIL: Record<string, (detail: Record<string, unknown>, entry: Entry) => string | null> = {
   addMember: ({ entityId }, { actor }) => (entityId === actor?.id ? 'join {target:a space}' : null),
   claimToolCall: ({ release }) => (release === true ? 'release {target:a tool call}' : null),

@@ -80,7 +80,7 @@ export function Outcomes({ message }: { message: Message }) {
 
 interface OutcomeListProps {
   message: RoutedMessage
-  /** Returns null if the rule of the space is not known. */
+  /** The rule of the space; null if it is not known. */
   space: SpaceRule | null
   /** Whether to show why each agent was woken, too, if its recorded reason only says what the agent did. */
   withRule?: boolean

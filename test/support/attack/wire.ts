@@ -16,7 +16,7 @@ const ANSWERED_WITHIN_MS = 120_000
 const KEPT_CHARACTERS = 64 * 1024
 const INTERNAL = 'INTERNAL_SERVER_ERROR'
 
-/** Sends the requests of one hostile member, and records the responses. */
+/** The requests of one hostile member, and a record of the responses. */
 export interface Wire {
   post(body: string, how?: PostOptions): Promise<Answer>
   /** Opens an acknowledged socket; null if it was refused. */
@@ -34,14 +34,14 @@ export interface Wire {
 export interface PostOptions {
   token?: string
   accept?: string
-  /** Reads the response in small chunks with pauses, or disconnects after the first chunk. */
+  /** Whether to read the response at once, in small chunks with pauses, or only its first chunk before disconnecting. */
   reading?: 'quick' | 'slow' | 'broken-off'
   contentType?: string
 }
 
 export interface Answer {
   status: number
-  /** Returns the first characters of the body. */
+  /** The first characters of the body. */
   text: string
   bytes: number
 }

@@ -4,7 +4,7 @@ import { createMcpTools, type McpServerAccess, type McpTools } from '../../../sr
 import { readResult } from '../../../src/tools/mcp/results.ts'
 import { type McpServer, startMcpServer } from '../../support/mcp-server.ts'
 
-/** An image of one pixel. */
+/** An image with one pixel. */
 const PNG = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='
 const clock = { time: 0, now: () => clock.time }
 let server: McpServer
