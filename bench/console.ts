@@ -23,7 +23,7 @@ const ALONE = { PARLEY_MAX_ROOT_RUNS: String(AGENTS) }
 const OPENINGS = 10
 const WHEEL = { times: 300, pixels: 800, everyMs: 40 }
 const LEAPS = 100
-/** The first seconds are not measured, because starting the runs takes most of the CPU (see first-delta). */
+/** The measurement starts after this time, because starting the runs takes most of the CPU at first (see first-delta). */
 const BEGINNING_MS = 2_000
 const WATCHED_MS = 15_000
 const KEY_EVERY_MS = 70

@@ -12,7 +12,7 @@ const SECONDS = 10
 const TOKENS_A_SECOND = 50
 const MODEL = modelName(SECONDS * TOKENS_A_SECOND, 1000 / TOKENS_A_SECOND)
 
-/** The first tokens are not measured, because starting the runs takes most of the CPU (see first-delta). */
+/** The measurement leaves out the first tokens, because starting the runs takes most of the CPU at first (see first-delta). */
 const BEGINNING_TOKENS = 2 * TOKENS_A_SECOND
 const MARKED = 40
 

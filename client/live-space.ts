@@ -16,7 +16,7 @@ import { isReply, type Message, type SpaceEvent, threadOf } from './space-events
 import { createThreadCounts, type ThreadSummary } from './thread-counts.ts'
 import { createTranscript, type Space } from './transcript.ts'
 
-/** What one agent of the space is doing, in all spaces. */
+/** The current work of one agent of the space, in all spaces. */
 export type AgentActivity = LiveAgentActivitySubscription['agentActivity']
 
 /** Whether a person is present, and until when the person is shown as typing. */

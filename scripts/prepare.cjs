@@ -1,8 +1,9 @@
-// `npm ci` and `npm install` run this script in a clone. ES5 only, because it also runs on an old Node. If Node is too old for
-// the other scripts, this script installs Node 24 as a package into node_modules/.node, and links it into node_modules/.bin,
-// which comes first on the PATH of every `npm run` script. A production install (`--omit=dev`) installs no Node. package.json
-// calls this script `postprepare`, because npm also runs `prepare` before it packs, and warns about a `prepare` script when the
-// packed file is installed.
+// `npm ci` and `npm install` run this script in a clone. ES5 only, because it also runs on an old Node.
+// If Node is too old for the other scripts, this script installs Node 24 as a package into node_modules/.node. It links that
+// Node into node_modules/.bin, which comes first on the PATH of every `npm run` script. A production install (`--omit=dev`)
+// installs no Node.
+// package.json calls this script `postprepare`, because npm also runs `prepare` before it packs, and warns about a `prepare`
+// script when the packed file is installed.
 'use strict'
 var childProcess = require('child_process')
 var fs = require('fs')

@@ -3,10 +3,10 @@ import { existsSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 
 /**
- * Prints the test files of a vitest project that behave differently where PostgreSQL, Redis or Chromium is missing: files that
- * import, directly or through other helpers, a module that looks for one of them, and files that use the stack `postgres` by
- * name. A file that only gets the list of stacks from `application.ts` runs there on the embedded stack, as it also does on a
- * CI machine; it is printed with `--all`.
+ * Prints the test files of a vitest project that behave differently where PostgreSQL, Redis or Chromium is missing. These files
+ * import, directly or through other helpers, a module that looks for one of the services, or contain the name of the stack
+ * `postgres`. A file that only gets the list of stacks from `application.ts` runs there on the embedded stack, as it also does
+ * on a CI machine. Such files are printed with `--all`.
  *
  *   node scripts/service-tests.ts [--all] <project> …
  */

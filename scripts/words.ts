@@ -122,8 +122,8 @@ const TOKENS =
 const IN_TEST = /(?:\b(?:describe|test|it|until)(?:\.\w+)*|\))\(\s*$/
 
 /**
- * Returns the texts of a file: comments, strings and JSX text of TypeScript (of tests only comments and titles); comments of a
- * Prisma schema; paragraphs, list items and table cells of Markdown.
+ * Returns the texts of a file. TypeScript: comments, strings and JSX text; in tests, only comments and titles. Prisma schema:
+ * comments. Markdown: paragraphs, list items and table cells.
  */
 export function proseOf(file: string, text: string): Prose[] {
   const lineAt = (index: number) => text.slice(0, index).split('\n').length

@@ -18,7 +18,7 @@ import { Button } from './ui/button.tsx'
 import { Empty, Loading } from './ui/notice.tsx'
 import { Time } from './ui/time.tsx'
 
-// These pages are not part of the first load, because few people open them, and nobody opens them first.
+// The first load does not include these pages, because few people open them, and nobody opens them first.
 const WaitingPage = lazy(() => import('./decide/waiting-page.tsx').then(({ WaitingPage: page }) => ({ default: page })))
 const AuditPage = lazy(() => import('./inspect/audit-page.tsx').then(({ AuditPage: page }) => ({ default: page })))
 const RunPage = lazy(() => import('./inspect/run-page.tsx').then(({ RunPage: page }) => ({ default: page })))

@@ -36,7 +36,7 @@ export function useDo<Input, Output>(action: (input: Input) => Promise<Output>, 
   })
   return {
     run: mutation.mutateAsync,
-    /** Like `run`, for event handlers: does not throw, but sets `error`. */
+    /** Like `run`, but for event handlers: if the action fails, `error` is set, and nothing is thrown. */
     start: (input: Input, onDone?: (output: Output) => void) =>
       mutation.mutate(input, { onSuccess: (output) => onDone?.(output) }),
     isBusy: mutation.isPending,

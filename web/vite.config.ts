@@ -12,7 +12,7 @@ export default defineConfig({
     chunkSizeWarningLimit: 900,
     rolldownOptions: {
       onLog: (level, log, handle) => {
-        // Not needed: only for server-side rendering.
+        // These warnings concern only server-side rendering.
         if (log.code !== 'MODULE_LEVEL_DIRECTIVE') handle(level, log)
       },
     },

@@ -12,7 +12,7 @@ export interface ClientsResult {
   /** The number of messages of all viewers since `begin`. */
   received: number
   bytes: number
-  /** For each marked viewer: its index, and when each of its messages arrived, by `now()`. */
+  /** The index of each marked viewer, and when each of its messages arrived, by `now()`. */
   arrivals: { viewer: number; at: number[] }[]
   /** Viewers that the server has closed. */
   closed: number

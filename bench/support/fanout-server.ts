@@ -37,7 +37,7 @@ export interface Feed {
   events: Partial<Record<Payload, object>>
 }
 
-/** What a server's process sends to its parent once it listens. */
+/** The message that a server's process sends to its parent once it listens. */
 export interface Greeting {
   feed: Feed | null
   /** One subscription for each space, all of the same viewer. */

@@ -18,7 +18,7 @@ const http = createServer().listen(0, '127.0.0.1')
 await once(http, 'listening')
 const server = new WebSocketServer({ server: http, perMessageDeflate: false })
 const { port } = http.address() as AddressInfo
-/** For each space, the sockets, each with the prefix of its messages. */
+/** The sockets of each space, each with the prefix of its messages. */
 const heads = names.map(() => new Map<WebSocket, string>())
 
 server.on('connection', (socket) => {

@@ -16,7 +16,7 @@ export interface Benchmark {
   question: string
   /** The timeout; 5 minutes by default. */
   mostMinutes?: number
-  /** Whether the benchmark runs only by its name, because it is too slow to run with all others. */
+  /** Whether the benchmark must be requested by name, because it is too slow to run with all others. */
   onlyByName?: boolean
   run(options: BenchmarkOptions): Promise<Figure[] | Result>
 }

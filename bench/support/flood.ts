@@ -2,7 +2,7 @@ import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import path from 'node:path'
 
-/** What an abusive client does for a while, as fast as the server allows. */
+/** The requests of an abusive client for a while, as fast as the server allows. */
 export interface FloodOrder {
   origin: string
   token: string

@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Browser, Page } from 'playwright-core'
 
-/** What a page has recorded since `begin`; all in ms. */
+/** The measurements that a page has recorded since `begin`; all in ms. */
 export interface Noted {
   /** Tasks of more than 50 ms, as the browser reports them. */
   longTasks: number[]

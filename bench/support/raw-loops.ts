@@ -20,7 +20,7 @@ export interface RawLoopsResult {
   seconds: number
   /** User and system CPU time of the process that ran the loops. */
   cpuSeconds: number
-  /** For each loop, the time from the call of streamText to the first piece of tool input. */
+  /** The time from the call of streamText to the first piece of tool input, for each loop. */
   firstDeltaMs: number[]
   /** When each token arrived at the reader of the loops, by `<n>.<index>`, including the warm-up loops. */
   arrivedAt: Map<string, number>

@@ -3,7 +3,7 @@ import { AGENT_ACTIVITY, SEND_MESSAGE, SPACE_MESSAGES } from './operations.ts'
 import type { Room } from './stack.ts'
 import { createTokenNotes } from './tokens.ts'
 
-/** What one subscriber of a room has received. */
+/** The tokens, events and messages that one subscriber of a room has received. */
 export interface Watch {
   /** When each token arrived, by `<n>.<index>`. */
   arrivedAt: Map<string, number>

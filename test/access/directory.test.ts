@@ -30,7 +30,7 @@ describe('the directory of people', () => {
     }
   }
 
-  test('everyone: people find each other by name and may add each other, but see nothing more before they share a space', async () => {
+  test('everyone: people find each other by name and may add each other, but see nothing else before they share a space', async () => {
     const { zoe, found, addMember, after } = await lookUp('everyone')
     const listed = { ...zoe, kind: 'HUMAN', picture: 'https://example.com/zoe.png' }
     expect(found.humans.edges).toEqual([{ node: listed }])

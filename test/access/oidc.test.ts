@@ -106,7 +106,7 @@ describe.each(RULE_STACKS)('sign-in by OpenID Connect, on the %s stack', (stack)
     ['a domain that ends like an allowed one', { email: 'eve@notexample.com' }, 'not in a domain'],
     ['a subdomain', { email: 'eve@sub.example.com' }, 'not in a domain'],
     ['no address', { email: undefined }, 'Verify your address'],
-  ])('a person with %s is told whom to ask, and is not created', async (_, claims, text) => {
+  ])('a page tells a person with %s whom to ask, and no person is created', async (_, claims, text) => {
     const { answer, page, jar } = await signIn(account('Eve', claims))
     expect([answer.status, jar.valueOf('parley_session')]).toEqual([403, null])
     expect(page).toContain(text)
@@ -114,7 +114,7 @@ describe.each(RULE_STACKS)('sign-in by OpenID Connect, on the %s stack', (stack)
     expect(await parley.app.platform.db.prisma.identity.count({ where: { subject: 'eve' } })).toBe(0)
   })
 
-  test('a person who refuses consent is told what to do', async () => {
+  test('a page tells a person who refuses consent how to continue', async () => {
     const jar = createCookieJar()
     const callback = await signInAtProvider(jar, start(), { login: account('Fay'), consents: false })
     const answer = await jar.request(callback)

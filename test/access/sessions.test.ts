@@ -106,7 +106,7 @@ describe.each(RULE_STACKS)('sessions, on the %s stack', (stack) => {
     [200, 'of the same origin', { 'sec-fetch-site': 'same-origin' }],
     [403, 'of another site', { 'sec-fetch-site': 'cross-site' }],
     [403, 'of another origin', { origin: 'https://evil.example' }],
-  ])('a GET with a session cookie gets %i if it is %s', async (status, _, headers) => {
+  ])('a GET request with a session cookie gets %i if it is %s', async (status, _, headers) => {
     const cookie = await signIn(await parley.tokenOf(human))
     const sent = { headers: { cookie, 'x-parley-csrf': '1', ...(headers as Record<string, string>) } }
     expect((await fetch(`${parley.origin}/auth/session`, sent)).status).toBe(status)

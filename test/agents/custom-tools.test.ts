@@ -66,7 +66,7 @@ describe.skipIf(!hasPostgres)('the tools and MCP servers of agents', () => {
       ['url', { execution: 'HTTP', url: 'nonsense' }],
       ['url', { execution: 'INTERNAL', url: 'https://example.com' }],
       ['headers', { execution: 'EXTERNAL', headers: { a: 'b' } }],
-    ])('a bad %s is refused by name: %j', async (field, rest) => {
+    ])('an invalid %s is refused with the name of the field: %j', async (field, rest) => {
       const creating = domain.agent('Some agent', { tools: [internal('fine'), { ...internal('bad'), ...rest }] })
       await expect(creating).rejects.toMatchObject({ code: 'BAD_INPUT', field: `input.tools.1.${field}` })
     })
@@ -190,7 +190,7 @@ describe.skipIf(!hasPostgres)('the tools and MCP servers of agents', () => {
       ['url', { url: 'http://user@example.com' }],
       ['headers', { headers: 1 }],
       ['allowedTools', { allowedTools: [''] }],
-    ])('a bad %s is refused by name: %j', async (field, rest) => {
+    ])('an invalid %s is refused with the name of the field: %j', async (field, rest) => {
       const creating = domain.agent('Connected', { mcpServers: [jira({ name: 'first' }), jira(rest)] })
       await expect(creating).rejects.toMatchObject({ code: 'BAD_INPUT', field: `input.mcpServers.1.${field}` })
     })

@@ -60,7 +60,7 @@ describe.each(RULE_DATABASES)('memories and goals on %s', (database) => {
       expect(await recalled(id)).toEqual({})
     })
 
-    test('an invalid entry is named, and none of the others is written', async () => {
+    test('an error contains the invalid entry, and none of the others is written', async () => {
       const id = await agent()
       const bad = [
         { key: ' ', value: 'x' },

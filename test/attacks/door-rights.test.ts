@@ -69,7 +69,7 @@ describe('a stranger at the protocol endpoints', () => {
         ...headers,
       },
       ...(body === null ? {} : { body: JSON.stringify(body) }),
-      // For a stream that opens, read the beginning and disconnect.
+      // If a stream opens, read its beginning and disconnect.
       signal: AbortSignal.timeout(5000),
     })
     return { what: `${path} ${JSON.stringify(body)}`, status: response.status, text: await response.text() }

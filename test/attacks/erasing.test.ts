@@ -58,7 +58,7 @@ describe.each(RULE_STACKS)('text that is designed to prevent an erasure, on the 
   test('a name with line breaks or other special characters is removed from all text that the server wrote', async () => {
     const mina = await stage.bot('Mona', { mind: 'PERSISTENT' })
     const people = await Promise.all(NAMES.map((name) => stage.person(`Zoe ${name}`)))
-    // Writes the row as an import or an earlier version can have left it.
+    // Write the row as an import or an earlier version may have left it.
     const broken = await stage.person('Zoe broken')
     await db().entity.update({ where: { id: broken.id }, data: { name: 'Zoe\nbroken\t"\\' } })
     const space = await stage.space('Hall', [...people, broken, mina], { routing: 'BROADCAST' })

@@ -26,7 +26,7 @@ const CLAIM = `mutation ($id: ID!, $release: Boolean!) {
 const STOP = 'mutation ($id: ID!) { result: stopRun(input: { runId: $id }) { __typename ... on Error { message } } }'
 const PENDING = '{ viewer { pendingToolCalls { id approval { inputDigest } run { id } } } }'
 
-/** What a subscriber selects for each event, in a light and a heavy form. */
+/** The selections of a subscriber for each event, in a light and a heavy form. */
 const FIELDS = [
   '__typename cursor',
   '__typename ... on MessagePosted { message { id text sender { id name } } }',
@@ -154,7 +154,7 @@ describe(`random activity of other members, with seed ${SEED}`, () => {
 
     const idle = await remaining()
     await sleep(2000)
-    // A new minute of the rate limit can have begun.
+    // A new minute of the rate limit may have begun.
     expect(await remaining()).toBeGreaterThanOrEqual(idle)
 
     const deadline = Date.now() + SECONDS * 1000

@@ -80,7 +80,7 @@ describe.each(RULE_STACKS)(`a space that a viewer may not see, on the %s stack, 
   })
 
   const somewhere = () => spaces[random(spaces.length)] as Named
-  /** What an agent does in one generation: it enters several spaces, and its posts mention none of them. */
+  /** The actions of an agent in one generation: it enters several spaces, and its posts mention none of them. */
   function actionsAt({ name }: Named, step: number): ModelAction[] {
     if (step >= 4) return [{ text: 'Done.' }]
     if (name === 'Payer' && step === 3) return [{ toolCall: 'pay', input: {} }]
@@ -148,7 +148,7 @@ describe.each(RULE_STACKS)(`a space that a viewer may not see, on the %s stack, 
     }
   }
 
-  test('is named in no event, neither by id nor by name, nor in any response about what the viewer may see', async () => {
+  test('appears in no event, neither with its id nor with its name, nor in any response about what the viewer may see', async () => {
     const grant = { scope: 'SERVICE', id: 'x', name: 'ci', agentIds: agents.map(({ id }) => id) }
     const viewers: Viewer[] = [...people, { id: 'x', name: 'ci', client: await parley.clientOf(grant as never) }]
     for (const viewer of viewers) watchSpaces(viewer)
@@ -168,7 +168,7 @@ describe.each(RULE_STACKS)(`a space that a viewer may not see, on the %s stack, 
     for (const { person, event } of events()) expect(unseenIn(person, event)).toEqual([])
   }, 300_000)
 
-  test('is null in an event whose operation selects only the space', async () => {
+  test('is null in an event whose operation selects nothing but the space', async () => {
     const { prisma } = parley.app.platform.db
     const ended = await prisma.run.findMany({ where: { status: 'COMPLETED' } })
     const written = await prisma.runSpace.findMany({ where: { runId: { in: ended.map(({ id }) => id) } } })

@@ -184,7 +184,7 @@ describe.skipIf(!hasRedis)('a Redis Cluster', () => {
       await node.kill()
       const since = Date.now()
       await tell(2)
-      // At most one short attempt for each topic of the lost master.
+      // At most one short attempt fails for each topic of the lost master.
       expect(Date.now() - since).toBeLessThan(250 * TOPICS.length)
       for (const follower of others) await follower.hasEntries(2)
       await until('the replica has taken over', isTakenOver)

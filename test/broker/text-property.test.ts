@@ -45,9 +45,9 @@ const step: fc.Arbitrary<Step> = fc.oneof(
 let topics = 0
 
 /**
- * For any writes, and any readers that disconnect and return, every reader ends with the written text. Unless data is lost, no
- * reader misses a delta. If data is lost between reading a head and reading the snapshot, a reader can miss one until the gap
- * that follows.
+ * Checks that every reader ends with the written text, for any writes, and any readers that disconnect and return. Unless data
+ * is lost, no reader may miss a delta. If data is lost between reading a head and reading the snapshot, a reader can miss one
+ * until the gap that follows.
  */
 async function holds(
   writer: EventLog,
@@ -138,7 +138,7 @@ describe.skipIf(redis === null)('a message can be rebuilt from its events', () =
 
   test('over Redis, by another process, while topics and drafts are lost', async () => {
     const [writer, reader] = [await open(), await open()]
-    /** Like a flush in one step, but only for the keys of this test. */
+    /** Does the same as a flush, in one step, but only for the keys of this test. */
     async function lose(): Promise<void> {
       const script = "for _, key in ipairs(redis.call('KEYS', ARGV[1])) do redis.call('DEL', key) end"
       await redis!.client.eval(script, 0, `${redis!.prefix}*`)

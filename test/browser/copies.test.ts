@@ -49,7 +49,7 @@ describe.skipIf(!hasBrowser)('why and copies in the console', () => {
     const path = page.getByRole('list', { name: 'Path' }).getByRole('listitem')
     await path.first().getByText('Good day.').waitFor(PATIENCE)
     await page.getByRole('heading', { name: 'Why Iris answered Husam’s message', level: 1 }).waitFor(PATIENCE)
-    // The call has one cause. The step has two causes, because it also read the message, and so does the run.
+    // The call has one cause. The step and the run have two causes each, because the step also read the message.
     await path.nth(2).getByText('Step 1').waitFor(PATIENCE)
     for (const cause of ['Iris answered', 'Message 1'])
       await page.getByRole('button', { name: `Follow ${cause}` }).click(PATIENCE)

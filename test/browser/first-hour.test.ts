@@ -69,7 +69,7 @@ describe.skipIf(!hasBrowser)('the first hour of an operator', () => {
     expect(parley.output().split(link.slice(-43))).toHaveLength(2)
   }, 90_000)
 
-  test('a later startup, on a server with people, prints no link', async () => {
+  test('starting again, on a server with people, prints no link', async () => {
     await parley.stop()
     parley = await start()
     const text = (await printed()).join('\n')
@@ -78,7 +78,7 @@ describe.skipIf(!hasBrowser)('the first hour of an operator', () => {
     expect(text).not.toContain('sign-in')
   }, 90_000)
 
-  test('from an empty server, following the screen: two agents talk, an order is approved, and a silent agent gives its reason, in 60 s', async () => {
+  test('on an empty server, a person who follows the screen sees two agents talk, approves an order, and reads why an agent is silent, within 60 s', async () => {
     const empty = await startParley()
     const page = await browser.newPage({ viewport: { width: 1200, height: 760 } })
     try {

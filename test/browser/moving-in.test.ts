@@ -151,7 +151,7 @@ describe.skipIf(!hasBrowser)('a team moves in', () => {
     }
   }, 60_000)
 
-  test('they find each other and create a space with two agents; one leaves, gets a push and a mail, opens the link, and approves', async () => {
+  test('they find each other and create a space with two agents; one of them leaves, gets a push message and an email, opens the link, and approves', async () => {
     const [iris, noor] = [await parley.agent('Iris'), await parley.agent('Noor', { tools: [ORDER] })]
     const order = [{ toolCall: 'order_fleece', input: { rolls: 2 } }]
     parley.models.script(forAgent(noor.name, steps(order, [{ toolCall: 'send_message', input: { text: 'Ordered.' } }])))
@@ -211,7 +211,7 @@ describe.skipIf(!hasBrowser)('a team moves in', () => {
     await bob.getByRole('heading', { name: 'Garden', exact: true }).waitFor(PATIENCE)
   }, 90_000)
 
-  test('a link in a mail signs a person in on another device, at the message that they opened; they can sign out everywhere', async () => {
+  test('a link in an email signs a person in on another device, at the message that they opened; they can sign out everywhere', async () => {
     const { id } = await personNamed('Ada')
     const { prisma } = parley.app.platform.db
     const message = await prisma.message.findFirstOrThrow({ where: { senderId: id } })

@@ -49,7 +49,7 @@ describe.skipIf(!hasBrowser)('the console without a response', () => {
       await page.unroute('**/graphql')
       await until('every query is sent again', async () => {
         if ((await retry(page).count()) === 0) return true
-        // A request that repeats every few seconds can already have ended.
+        // A request that repeats every few seconds may already have ended.
         const click = retry(page).first().click({ timeout: 1000 })
         return click.then(
           () => false,

@@ -76,7 +76,7 @@ describe.skipIf(!hasPostgres)('a subscriber to the activity of agents', () => {
     const told = lives.map(({ seen }) => seen.length)
     return { looks, told, running: lives[0]!.seen.findLast(isActive)?.agentActivity.runs[0] }
   }
-  /** One read, if the periodic recheck of all followed agents happens at that time. */
+  /** Allow one read, because the periodic recheck of all followed agents may happen at that time. */
   const MOST_LOOKS = 1
 
   test.each([

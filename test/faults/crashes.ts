@@ -174,8 +174,8 @@ export async function performWhole(world: World, play: Play): Promise<{ remains:
 }
 
 /**
- * Performs the request of a play in a process that dies after a statement. The client repeats the request, unless it has gone
- * too, and another process cleans up. Expects the same rows and events as without a crash.
+ * Performs the request of a play in a process that dies after a statement. Unless the client has gone too, it repeats the
+ * request. Another process cleans up. Expects the same rows and events as without a crash.
  */
 export async function performCrash(
   world: World,

@@ -60,7 +60,7 @@ export async function deploy(workerCount: number, options: DeployOptions = {}): 
   const app = await createApp(readConfig({ ...settings, PARLEY_ROLE: 'api', OPENAI_API_KEY: 'sk-api' }))
   let made = 0
   const keys: string[] = []
-  /** For each index, resolves when the replacement of a dead worker is ready. */
+  /** Promises that resolve when the replacement of the worker with this index is ready. */
   const replacing: Promise<void>[] = []
   async function startWorker(index: number): Promise<ParleyProcess> {
     made += 1

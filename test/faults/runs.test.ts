@@ -49,7 +49,7 @@ describe.skipIf(!(await canStartPostgres()) || !canStartRedis())('runs survive',
 
   /**
    * Checks that all runs have ended correctly, and that every message is complete once, or was interrupted and repeated. The
-   * worker of an `unlucky` run can have died three times in a row without completing a step; such a run fails.
+   * worker of an `unlucky` run may have died three times in a row without completing a step; such a run fails.
    */
   async function settle(runIds: string[], unlucky: Set<string> = new Set()): Promise<void> {
     const { prisma } = deployment.app.platform.db

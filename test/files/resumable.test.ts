@@ -84,7 +84,7 @@ describe.each(WAYS)('resumable uploads to a $storage, on the $stack stack', ({ s
     sending.on('error', () => {})
     sending.write(content.subarray(0, 70_000))
     await until('the first bytes are sent', async () => ((sending.socket?.bytesWritten ?? 0) > 70_000 ? true : null))
-    // Not with a reset, after which the server could lose what it has not read yet.
+    // The connection must not be reset, because the server could then lose data that it has not read yet.
     sending.socket?.end()
     const offset = await until('the bytes are kept', async () => {
       const [, received] = await offsetOf(at)

@@ -17,7 +17,7 @@ const NODE = process.env['PACKAGE_NODE'] ?? process.execPath
 const ADMIN_TOKEN = 'an-admin-token-for-tests-of-32-or-more'
 const PATH = [path.dirname(NODE), path.join(ROOT, 'node_modules/.bin'), process.env['PATH']].join(path.delimiter)
 
-/** The output and exit code of a program, whatever the code is. */
+/** The output of a program, and its exit code. */
 interface Outcome {
   code: number
   stdout: string

@@ -194,7 +194,7 @@ describe.each(RULE_DATABASES)('a plan on %s', (database) => {
     expect(await jobsOf(plan)).toEqual([at('10:05:00'), at('10:10:00')])
   })
 
-  test('a plan that fires once has then ended', async () => {
+  test('a plan that fires once ends after that', async () => {
     const plan = await set({ at: at('10:01:00.250') })
     moveTo('10:01:00.250')
     await planning.firing.fire(plan.id)

@@ -14,7 +14,7 @@ const PLANS = 25
 /** 100 slots, or 1,000 in the long form. */
 const MINUTES = runsOf({ usual: 4, nightly: 40 })
 
-/** What happens to a process while it has a job. */
+/** How a process treats a job that it has claimed. */
 const FATES = ['works', 'works', 'works', 'works twice', 'dies before', 'dies after'] as const
 
 /** Returns numbers in [0, 1), the same in every run. Source: mulberry32, public domain. */
@@ -96,7 +96,7 @@ describe.skipIf(!hasPostgres)(`${PLANS * MINUTES} slots over two schedulers`, ()
       if (pick(5) === 0) await scheduler.planning.firing.restore()
       // Skips the delay after a failed attempt.
       await prisma.$executeRaw`UPDATE pgboss.job SET start_after = pgboss.job_now() WHERE state = 'retry'`
-      // At times, a job is lost.
+      // Sometimes a job is lost.
       if (pick(20) === 0)
         await prisma.$executeRaw`
           DELETE FROM pgboss.job WHERE id IN (SELECT id FROM pgboss.job WHERE state = 'created' LIMIT 1 FOR UPDATE SKIP LOCKED)`

@@ -130,7 +130,7 @@ test('actions never depend on one another in a circle', () => {
   expect(inOrder(nodes).map(({ action }) => (action as unknown as Node).key)).toEqual(['a', 'b', 'c'])
 })
 
-test('changes by people that a recording only mentions are named with their times', () => {
+test('changes by people that a recording only mentions are listed with their times', () => {
   const entry = (action: string, targetId: string, detail: object) => ({ action, targetId, detail, at: at(50) })
   const audit = [
     entry('setMemories', ADA, {}),

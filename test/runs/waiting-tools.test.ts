@@ -221,7 +221,7 @@ describe('the time limit of a run', () => {
   let parley: TestApplication
   afterAll(() => parley?.close())
 
-  test('ends it after PARLEY_MAX_RUN_SECONDS, including waiting', async () => {
+  test('ends the run after PARLEY_MAX_RUN_SECONDS, including the time of waiting', async () => {
     parley = await startApplication({ settings: { PARLEY_MAX_RUN_SECONDS: '2' } })
     const { human, space } = await parley.room('Ada', { tools: [ASK] })
     parley.models.script(({ messages }) =>

@@ -164,7 +164,7 @@ describe.each(RULE_STACKS)('why a run ended, on the %s stack', (stack) => {
       expect((await parley.messages(space.id)).map(({ status }) => status)).toEqual(['COMPLETE', 'COMPLETE'])
     })
 
-    test('counts once, even with two concurrent requests', async () => {
+    test('takes effect once, even with two concurrent requests', async () => {
       const { runId } = await asked(refused)
       await parley.runWhen(runId)
       parley.models.script(() => [{ text: 'Done.' }])

@@ -29,7 +29,7 @@ type Live = LiveEvents<Read>
 
 const BOUND = { expiresInSeconds: 3600, approveCall: true }
 
-/** What people do with standing grants, through GraphQL. */
+/** The actions of people on standing grants, through GraphQL. */
 function granting(play: DecisionPlay) {
   const by = ({ client }: { client: ParleyClient }, text: string, variables: object) =>
     play.stage.ask(client, text, variables)

@@ -335,7 +335,7 @@ for (const stack of RULE_STACKS) {
       }
     })
 
-    test('an edited reply triggers its run again in its thread, and the runs that have read the thread are named', async () => {
+    test('an edited reply triggers its run again in its thread, and the response lists the runs that have read the thread', async () => {
       const ann = await stage.person('Ann')
       const ada = await stage.bot('Ada', { toolset: 'ACTIVE_SPACE' })
       const room = await stage.space('Room', [ann, ada], { routing: 'BROADCAST' })

@@ -173,7 +173,7 @@ describe('two clients with five subscriptions each', () => {
     return { client, send }
   }
 
-  test('the client that stopped reading is closed with 1013; the one that sends long pings and reads gets everything', async () => {
+  test('the client that stopped reading is closed with 1013; the client that sends long pings and reads gets everything', async () => {
     const ada = await parley.human('Ada')
     const space = await parley.space(ada, [])
     const authorization = `Bearer ${await parley.tokenOf(ada)}`

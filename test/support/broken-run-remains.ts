@@ -58,8 +58,8 @@ export async function remainsOf({ app }: TestApplication, spaceId: string, agent
 }
 
 /**
- * The events of a run that correspond to its journal: those of all steps except the last, whose event can come with the end,
- * and those of calls that were settled earlier.
+ * The events of a run that correspond to its journal. They belong to all steps except the last, whose event can come with the
+ * end, and to calls that were settled earlier.
  */
 async function toldOf(log: EventLog, { id: runId, stepCount, finishedAt }: Run, calls: ToolCall[]): Promise<unknown[]> {
   const [head = ''] = await log.heads([runTopic(runId)])

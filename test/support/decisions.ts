@@ -28,7 +28,7 @@ const SUBMIT = `mutation ($input: SubmitToolResultInput!) {
 const ONE = `query ($id: ID!) { node(id: $id) { ... on ToolCall { ${CALL} } } }`
 const PENDING = `{ viewer { pendingToolCalls { ${CALL} } } }`
 
-/** What people do with calls that wait for them, through GraphQL. */
+/** The actions of people on calls that wait for them, through GraphQL. */
 export interface Deciders {
   /** Returns the whole result: its `__typename` and, on success, the call. */
   decide(person: { client: ParleyClient }, toolCallId: string, approve: boolean, more?: object): Promise<Read>

@@ -11,7 +11,7 @@ export interface Statement {
   isInTransaction: boolean
 }
 
-/** What happens to the statement. */
+/** The outcome that the test has chosen for the statement. */
 export type Fate =
   | { type: 'passes' }
   /** PostgreSQL executes it, and the process dies before the response. */

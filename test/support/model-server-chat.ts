@@ -59,7 +59,7 @@ function refuseOpenCalls(open: Set<string>): void {
   )
 }
 
-/** Returns the schemas of the parameters of a request's tools, by name. */
+/** Returns the name and the parameters' schema of each tool in a request. */
 export function readChatTools(body: { tools?: { function: { name: string; parameters?: unknown } }[] }) {
   return (body.tools ?? []).map((tool) => ({ name: tool.function.name, parameters: tool.function.parameters }))
 }

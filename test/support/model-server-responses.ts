@@ -92,7 +92,7 @@ function message(role: ModelMessage['role'], text: string): ModelMessage {
   return { role, text, toolCalls: [], toolCallId: null }
 }
 
-/** Returns the schemas of the parameters of a request's tools, by name. */
+/** Returns the name and the parameters' schema of each tool in a request. */
 export function readResponsesTools(body: { tools?: { name: string; parameters?: unknown }[] }) {
   return (body.tools ?? []).map((tool) => ({ name: tool.name, parameters: tool.parameters }))
 }

@@ -33,7 +33,7 @@ export interface LiveEvents<Event> {
  * A client of a running Parley server. Operations use HTTP. Subscriptions share one WebSocket, which opens with the first one.
  */
 export interface ParleyClient {
-  /** Sends an operation. @throws with its errors, if any */
+  /** Sends an operation. @throws with the errors of the response, if it has any */
   send<Data, Variables>(operation: Operation<Data, Variables>, variables: Variables): Promise<Data>
   /** Sends an operation, or any text, and returns the raw response. */
   ask<Data = unknown>(operation: { toString(): string }, variables?: object): Promise<Answer<Data>>

@@ -8,7 +8,7 @@ import type { ModelServer } from './model-server.ts'
 import type { ModelAction, ModelRequest } from './model-server-script.ts'
 import { delegates, enter, mentions, say, skips } from './turns.ts'
 
-/** What an agent does in its turn, and the target of the action. */
+/** The action of an agent in its turn, and the target of the action. */
 export interface Decision {
   does: 'respond' | 'mention' | 'ask' | 'ask without a word' | 'delegate' | 'skip' | 'nothing' | 'fail' | 'be stopped'
   target: number

@@ -84,7 +84,7 @@ async function openWorld({ createWorld }: Target) {
   }
 }
 
-/** What each parallel sender needs: its random numbers and its world. */
+/** The random numbers and the world of one parallel sender. */
 interface Source {
   random: Random
   world: Awaited<ReturnType<typeof openWorld>>

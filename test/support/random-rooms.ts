@@ -47,7 +47,7 @@ const WORD = /zq\d+x\d+qz/g
 interface Player {
   id: string
   name: string
-  /** The words that the agent can have read: those of spaces in which it was at that time or later, unless they were deleted. */
+  /** The words that the agent may have read: those of spaces in which it was at that time or later, unless they were deleted. */
   mayKnow: Set<string>
   /** The current spaces of the agent, and its former spaces with the time at which it left. */
   spaces: Set<string>
@@ -76,7 +76,7 @@ export async function playRooms(parley: TestApplication, rooms: RandomRooms): Pr
   const choices = [...rooms.choices]
   const triggers = new Map<string, { word: string; spaceId: string; at: number }>()
   const messagesIn = (spaceId: string) => [...triggers.entries()].filter(([, { spaceId: id }]) => id === spaceId)
-  /** For each request: its trigger, the spaces that its agent had left by then, and the messages that triggered it. */
+  /** The trigger of each request, the spaces that its agent had left by then, and the messages that triggered it. */
   const asked: { player: Player; left: Map<string, number>; told: string; messageIds: string[] }[] = []
   let words = 0
   let time = 0

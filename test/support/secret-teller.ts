@@ -10,7 +10,7 @@ interface Temptation {
 }
 
 const CALLS_AT_ONCE = 6
-/** Actions that end a run are tried only at times. */
+/** Actions that end a run, which the model tries only sometimes. */
 const ENDS = new Set(['skip', 'delegate', 'delegateToAgent'])
 
 /** A model that tries everything: with every tool, it posts everything that it has ever read, wherever it can. */

@@ -41,7 +41,7 @@ export function findPostgresBinaries(): string | null {
 
 /** How to run PostgreSQL's programs as a user other than root, which they require. */
 interface ServerUser {
-  /** What to put before a program and its arguments. */
+  /** Goes before a program and its arguments. */
   prefix: string[]
   options: { uid?: number; gid?: number }
 }

@@ -116,7 +116,7 @@ function Allowed({ call, decision: { human, approve, counts, at } }: { call: Too
   )
 }
 
-/** Only the person can connect their account, on a separate page. Here they can only deny. */
+/** Shows the link of a person who must connect their account. The person connects on a separate page, but can deny here. */
 function Connect({ url, decide }: { url: string; decide: Deciding }) {
   return (
     <div className="decide">
@@ -234,7 +234,7 @@ function Editing({ onBack, children }: { onBack(): void; children: ReactNode }) 
       className="editing"
       onKeyDown={(event) => {
         if (event.key !== 'Escape') return
-        // Without this, Escape would also close an open thread.
+        // Keep Escape from also closing an open thread.
         event.preventDefault()
         onBack()
       }}

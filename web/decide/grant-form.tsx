@@ -102,7 +102,7 @@ export function GrantForm({ call, onBack }: GrantFormProps) {
           <SelectField
             label="Sum of"
             value={amountProperty}
-            hint="Also limits all later calls together, for example the price of all orders."
+            hint="Limits the sum over all later calls, for example the price of all orders."
             options={[['', 'nothing'], ...numeric.map((name) => [name, titleOf(name, schema)] as const)]}
             onChange={(event) => setAmountProperty(event.target.value)}
           />

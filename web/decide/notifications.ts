@@ -22,7 +22,7 @@ export function useNotifications({ unreadCount, pendingToolCalls, spaces, status
 
   const unreadMentions = spaces.reduce((sum, space) => sum + space.unreadMentions, 0)
   useEffect(() => {
-    // Sets the badge of the installed app. Some browsers do not have these functions.
+    // Sets the badge of the installed app, in browsers that support badges.
     void (navigator as { setAppBadge?(count: number): Promise<void> }).setAppBadge?.(unreadMentions).catch(() => {})
   }, [unreadMentions])
 

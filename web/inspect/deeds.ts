@@ -9,9 +9,9 @@ const TOOL = 'tool:'
 /** Returns whether the page omits an action, because earlier versions recorded it every few seconds. */
 export const isNoise = (action: string) => action === 'setTyping'
 
-/** By the `by` field of a sign-in entry, the action of the other entry that already reports the sign-in. */
+/** The action of the entry that already reports a sign-in, by the `by` field of the sign-in entry. */
 const WAYS_IN: Record<string, string> = { invitation: 'redeemInvitation', mail: 'acceptInvitation' }
-/** One request writes both entries, so they are close in time. */
+/** The maximum time between two entries of one request. */
 const MOST_BETWEEN_MS = 10_000
 
 /** Omits sign-in entries that another entry already reports, because the session was opened by an invitation. */
@@ -115,7 +115,10 @@ export const ACTIONS: readonly string[] = [
   ...['stop_run', 'send_message', 'set_memories', 'set_goals'].map((tool) => TOOL + tool),
 ]
 
-/** For actions whose details say more than their names, functions that return a more precise sentence; null for the usual one. */
+/**
+ * Functions that return a more precise sentence for actions whose details say more than their names; null for the usual
+ * sentence.
+ */
 const BY_DETAIL: Record<string, (detail: Record<string, unknown>, entry: Entry) => string | null> = {
   addMember: ({ entityId }, { actor }) => (entityId === actor?.id ? 'join {target:a space}' : null),
   claimToolCall: ({ release }) => (release === true ? 'release {target:a tool call}' : null),
@@ -259,7 +262,7 @@ export function wordsOfAction(action: string): string {
   return words.charAt(0).toUpperCase() + words.slice(1)
 }
 
-/** By the prefix of an id, the kind of object. It precedes names that need it: “the space Garden”, but “Ada”. */
+/** The kind of object for each prefix of an id. The kind precedes names that need it: “the space Garden”, but “Ada”. */
 const KINDS: Record<string, string> = { agt: 'agent', gol: 'goal', pln: 'plan', spc: 'space' }
 
 /** Returns the words before the name of an object. */

@@ -13,7 +13,7 @@ import { DELETE_JOB, FAILED_JOBS, NAMES, RETRY_JOB } from './operations.ts'
 
 type Job = NonNullable<ConsoleFailedJobsQuery['failedJobs']>['edges'][number]['node']
 
-/** For each kind of job, what failed and what to do about it. */
+/** The description of each kind of job: what failed, and what to do about it. */
 const JOBS: Record<string, readonly [title: string, advice: string]> = {
   'cancel-remote-task': ['A task on another server was not canceled', 'Check whether that server can be reached.'],
   'delete-copy': ['A copy of a deleted message was not deleted', 'Check the database, then retry.'],
@@ -25,7 +25,7 @@ const JOBS: Record<string, readonly [title: string, advice: string]> = {
   'execute-call': ['An approved tool call was not executed', 'Check whether the service of the tool can be reached.'],
   'finish-deletions': [
     'Deleted agents, spaces or people were not removed completely',
-    'Check the database. The server also tries again by itself.',
+    'Check the database. The server also tries again automatically.',
   ],
   'fire-plan': ['A plan did not fire', 'Check that its agent still exists and is not paused.'],
   'index-copy': ['A copied space is missing from the search', 'Check the database, then retry.'],
@@ -38,7 +38,7 @@ const JOBS: Record<string, readonly [title: string, advice: string]> = {
   ],
   'restore-jobs': [
     'Lost background jobs were not recovered',
-    'Check the database. The server also tries again by itself.',
+    'Check the database. The server also tries again automatically.',
   ],
   'send-link': [
     'An email with a link was not sent',
@@ -53,7 +53,7 @@ const JOBS: Record<string, readonly [title: string, advice: string]> = {
     'Check whether the notification URL of the agent can be reached.',
   ],
   'send-push': ['A push message was not sent', 'Check whether the server can connect to the push service.'],
-  'sweep-files': ['Unused files were not deleted', 'Check the file store. The server also tries again by itself.'],
+  'sweep-files': ['Unused files were not deleted', 'Check the file store. The server also tries again automatically.'],
 }
 
 /** Lists background jobs that failed at their last attempt. Shows nothing if there are none. */
@@ -102,7 +102,7 @@ function PageOfJobs({ page }: { page: PageOfList }) {
 
 interface JobRowProps {
   job: Job
-  /** What the job is about; undefined if it is unknown. */
+  /** The object that the job is about; undefined if it is unknown. */
   subject: Named | undefined
   isRetrying: boolean
   onRetry(): void

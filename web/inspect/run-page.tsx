@@ -30,7 +30,7 @@ import { isEmptyStep, StepView } from './step-view.tsx'
 import { Times } from './times.tsx'
 
 type Run = NonNullable<ConsoleRunQuery['run']>
-/** The fields that events update, so their values are newer than those of the query. */
+/** The fields that events update. Their values are newer than those of the query. */
 type Now = Pick<Run, 'status' | 'stopReason' | 'queuedAt' | 'startedAt' | 'finishedAt' | 'usage'>
 
 const EVERY_MS = 3000

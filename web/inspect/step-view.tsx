@@ -21,7 +21,7 @@ export const isEmptyStep = ({ text, reasoning, inputs, calls }: RunStep) =>
 interface StepViewProps {
   step: RunStep
   isLast: boolean
-  /** For each call, the path of the message that it posted. */
+  /** The path of the message that each call posted. */
   messageHrefs: ReadonlyMap<string, string | null>
 }
 

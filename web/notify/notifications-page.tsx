@@ -79,7 +79,7 @@ function ThisDevice({ publicKey, isOffEverywhere }: ThisDeviceProps) {
         ) : isOn ? (
           <p>
             This device receives push messages.
-            {isOffEverywhere && ' But you have switched them off for all devices below.'}
+            {isOffEverywhere && ' But push messages are switched off for all devices below.'}
           </p>
         ) : (
           <p>

@@ -37,7 +37,7 @@ const EXECUTIONS = [
   ['INTERNAL', 'Nothing is executed: the input is shown'],
 ] as const
 
-/** What a call does. */
+/** The effect of a call, by the way in which it is executed. */
 const EXECUTION_HINTS: Record<ToolExecution, string> = {
   SPACE: 'The call appears in the space as a form. A member fills it in, and the agent continues with the answer.',
   EXTERNAL: 'The call waits until a service with a token submits the result through the API (submitToolResult).',
@@ -252,7 +252,7 @@ function ToolForm({ tool, isBusy, error, onSave }: ToolFormProps) {
     <div ref={box}>
       <Form label="Tool" submit="Save" isBusy={isBusy} error={failure ?? error} onSubmit={submit}>
         <p className="hint">
-          A tool lets the agent do something that it cannot do by itself: ask a person, call a service, show a table.
+          A tool lets the agent do something that it cannot do alone: ask a person, call a service, show a table.
         </p>
         <ToolNameField
           defaultValue={tool?.name}

@@ -7,7 +7,7 @@ interface Row {
   id: number
 }
 
-/** Edits the headers of requests, by name. Stored values are never shown: the API does not return them. */
+/** Edits the names and values of request headers. Stored values are never shown, because the API does not return them. */
 export function HeaderFields({ stored }: { stored: readonly string[] }) {
   const [rows, setRows] = useState<Row[]>([])
   const [isRemoving, setRemoving] = useState(false)

@@ -10,7 +10,7 @@ import { MailStatus } from './mail-status.tsx'
 import { CREATE_INVITATION } from './operations.ts'
 import { Secret } from './secret.tsx'
 
-/** Who is invited: a person, or only an address. */
+/** The invited person, or only an address. */
 export interface Invited {
   /** The person; null if nobody has the address yet. */
   id: string | null

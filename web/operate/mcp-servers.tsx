@@ -17,7 +17,7 @@ type Server = ConsoleMcpServerFragment
 interface McpServersProps {
   agentId: string
   servers: readonly Server[]
-  /** Called when the servers are saved. */
+  /** Saves the servers. Calls `onSaved` when they are saved. */
   onSave(servers: object[], onSaved?: () => void): void
 }
 
@@ -25,7 +25,7 @@ interface McpServersProps {
 export function McpServers({ agentId, servers, onSave }: McpServersProps) {
   const { connection } = useSession()
   const [isMaking, setMaking] = useState(false)
-  /** Identified by name, because connecting refetches the servers. */
+  /** The name of the edited server. Its object changes when connecting refetches the servers. */
   const [editedName, setEditedName] = useState<string | null>(null)
   const edited = servers.find(({ name }) => name === editedName) ?? null
   const [trial, setTrial] = useState<{ name: string | null; connected: Connected | null } | null>(null)

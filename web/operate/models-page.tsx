@@ -26,7 +26,7 @@ import {
   WITH_NEW_PROVIDER,
 } from './providers.ts'
 
-/** What the open dialog of the page is for. */
+/** The task of the open dialog of the page. */
 type Task =
   | { type: 'add'; known: KnownProvider | null }
   | { type: 'change'; provider: Provider }

@@ -115,7 +115,11 @@ function AddressField({ required = false, value = '' }: { required?: boolean; va
       required={required}
       defaultValue={value}
       placeholder={required ? 'https://models.example.com/v1' : 'the usual one'}
-      hint={required ? 'With its version path' : 'Empty for the usual one; another one with its version path'}
+      hint={
+        required
+          ? 'With its version path'
+          : 'Leave this empty for the usual address. Enter any other address with its version path, such as /v1.'
+      }
     />
   )
 }

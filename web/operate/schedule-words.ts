@@ -96,7 +96,8 @@ function wordsOfDays(day: string, month: string, weekday: string): string | null
   const inMonths = names === '' ? '' : ` in ${names}`
   if (day === '*' && weekday === '*') return inMonths === '' ? '' : `every day${inMonths}`
   if (weekday === '*') return wordsOfDates(day, names)
-  // If both are set, cron fires on either. Few people expect this, so the expression is shown unchanged.
+  // If a day of the month and a weekday are both set, cron fires on either. Few people expect this, so the expression is shown
+  // unchanged.
   return day === '*' ? wordsOfWeekdays(weekday, inMonths) : null
 }
 

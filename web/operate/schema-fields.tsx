@@ -23,7 +23,7 @@ interface SchemaFieldsProps {
   hint: string
 }
 
-/** Edits a JSON Schema by its fields, or as JSON if it contains more than fields or the person prefers JSON. */
+/** Edits a JSON Schema as a list of fields. Edits it as JSON if it contains more than fields, or if the person prefers JSON. */
 export function SchemaFields({ label, name, initial, required = false, hint }: SchemaFieldsProps) {
   const [json, setJson] = useState<string | null>(() =>
     initial == null || rowsOf(initial) !== null ? null : JSON.stringify(initial, null, 2),

@@ -10,7 +10,7 @@ import { EDIT_MESSAGE } from './operations.ts'
 
 const MOST_LETTERS = 32_000
 
-/** Changes the text of a message in its place. */
+/** Shows a form in place of a message's text, to change it. */
 export function EditForm({ message, onClose }: { message: Message; onClose(): void }) {
   const { connection } = useSession()
   const field = useRef<HTMLTextAreaElement>(null)

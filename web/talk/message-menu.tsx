@@ -16,7 +16,7 @@ import { mayDelete, mayEdit, mayReact, mayReply, textOf, type useMessageVerbs } 
 import { DELETE_MESSAGE, REACTIONS } from './operations.ts'
 import { useReact } from './reactions.tsx'
 
-/** What is open of a message's menu: the menu itself, or the view of a chosen entry. */
+/** The open part of a message's menu: the menu itself, or the view of a chosen entry. */
 export type Surface = 'menu' | 'react' | 'who' | 'delete'
 
 interface SurfaceProps {

@@ -128,7 +128,7 @@ interface ChoicesProps {
   search: string
   onSearch(search: string): void
   onToggle(id: string): void
-  /** What to do next, shown if there are no people. */
+  /** The next step to take, shown if there are no people. */
   none: string
 }
 

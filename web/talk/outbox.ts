@@ -12,7 +12,7 @@ export interface Unsent {
   mentionedIds: string[]
   /** The first message of its thread. Absent outside of threads. */
   replyToId?: string
-  /** The same for all attempts, so that a message whose response was lost is not posted twice. */
+  /** All attempts have the same key, so that a message whose response was lost is not posted twice. */
   idempotencyKey: string
   /** Why the server refused the message; null while it is retried automatically. */
   refusal: string | null

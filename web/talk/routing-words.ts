@@ -14,7 +14,7 @@ const AFTER_RUN =
 const ONE_AT_A_TIME =
   'In this space, a message wakes one agent: the one that it mentions, or else the one whose turn it is.'
 
-/** For recorded reasons that contain one of these parts, the words that the console uses everywhere. */
+/** The words that the console uses for recorded reasons that contain one of these parts. */
 const REASONS: readonly (readonly [part: string, words: string])[] = [
   ['BROADCAST wakes every agent', ROUTING_WORDS.BROADCAST],
   ['Another agent was mentioned, and in this space', NARROWED],

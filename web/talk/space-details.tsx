@@ -195,9 +195,9 @@ interface AddMemberProps {
   found: { id: string; name: string; kind: string; description?: string | null }[]
   search: string
   onSearch(search: string): void
-  /** What to do if nobody is found. */
+  /** Advice that is shown if nobody is found. */
   nobody: string
-  /** What to show if there is nobody to add; undefined while the list is loading. */
+  /** Shown if there is nobody to add; undefined while the list is loading. */
   nobodyElse: string | undefined
 }
 

@@ -3,7 +3,7 @@ import { Button } from './button.tsx'
 import { FALLBACK_TALL_PX, PlainText } from './plain-text.tsx'
 
 interface BoundaryProps {
-  /** What the children show, as a noun that can follow “This”. */
+  /** The content of the children, as a noun that can follow “This”. */
   what: string
   /** The same content as plain text, if this is useful. */
   text?: (() => string) | undefined

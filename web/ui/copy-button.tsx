@@ -5,7 +5,7 @@ import { copyText } from './copy-text.ts'
 interface CopyButtonProps {
   /** Returns the text to copy. Called when the button is clicked. */
   text(): string
-  /** What is copied, as words that follow “Copy”. */
+  /** The copied content, as words that follow “Copy”. */
   what: string
   /** Use `icon` where there are many of these buttons. */
   look?: 'button' | 'icon'

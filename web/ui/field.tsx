@@ -98,7 +98,7 @@ interface FormProps {
   onBack?: () => void
   /** A button next to the others. */
   button?: ReactNode
-  /** For a caller that resets the form. */
+  /** Lets the caller reset the form. */
   ref?: Ref<HTMLFormElement>
 }
 

@@ -49,7 +49,7 @@ export function Empty({ icon, title, children }: EmptyProps) {
 }
 
 interface UnansweredProps {
-  /** What is loading, as words that follow “Loading”. */
+  /** The content that is loading, as words that follow “Loading”. */
   what: string
   ask: { error: Error | null; refetch(): unknown }
 }

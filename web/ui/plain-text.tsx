@@ -12,7 +12,7 @@ interface PlainTextProps {
   tallPx?: number
 }
 
-/** For plain text that replaces content that would be formatted. */
+/** The height above which plain text that replaces formatted content is collapsed. */
 export const FALLBACK_TALL_PX = 480
 
 /** Unformatted text with its line breaks. A very long text is cut, with a button to show more. */

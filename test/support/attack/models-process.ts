@@ -11,7 +11,7 @@ const server = await startModelServer()
 
 const lastWords = ({ messages }: ModelRequest) => messages.findLast(({ role }) => role === 'user')?.text ?? ''
 
-/** What a broken or manipulated model does. */
+/** The actions of a broken or manipulated model. */
 const RAVINGS: readonly (() => ModelAction[])[] = [
   () => [{ toolCall: 'send_message', input: { text: nastyText(random) }, chunks: 4000 }],
   () => [{ toolCall: `merger_${'x'.repeat(Math.floor(random() * 3000))}`, input: {} }],

@@ -7,8 +7,8 @@ const filled = (pattern: string, length = LONGEST) =>
   pattern.repeat(Math.floor(length / pattern.length)).slice(0, length)
 
 /**
- * The texts of a hostile member: the longest ones in each width of UTF-8 and JSON, shapes that make Markdown parsers nest or
- * backtrack, half surrogate pairs, bidirectional controls, and short harmless texts.
+ * The texts of a hostile member. They include the longest texts in each width of UTF-8 and JSON, and shapes that make Markdown
+ * parsers nest or backtrack. Others have half surrogate pairs or bidirectional controls, or are short and harmless.
  */
 const TEXTS: readonly (() => string)[] = [
   () => filled('a'),
