@@ -1,9 +1,9 @@
-// npm run bench runs every benchmark, one after the other; `npm run bench -- first-delta idle` runs only these two.
-// `--quick` makes each run short and records no results. `--runs=3` runs each benchmark three times in a row, and records the
+// npm run bench runs every benchmark, one after the other, and `npm run bench -- first-delta idle` only the named ones.
+// `--quick` makes each run short and records no results. `--runs=3` runs each benchmark three times in a row. It records the
 // middle run together with the results of the others.
-// Benchmarks that run only by name: `SOAK_MINUTES=30 npm run bench -- soak`; `npm run bench -- search`, which writes a million
-// messages first, `SEARCH_STACKS=embedded` for one stack only; `npm run bench -- bounds --against ../other`, which compares CPU
-// time with that checkout.
+// Some benchmarks run only if they are named. `SOAK_MINUTES=30 npm run bench -- soak` sets the duration. `npm run bench --
+// search` first writes a million messages; `SEARCH_STACKS=embedded` restricts it to one stack. `npm run bench -- bounds
+// --against ../other` compares CPU time with that checkout.
 // `CONSOLE_MINUTES=30 npm run bench -- console` measures the console's memory for that time. `FANOUT_LOADS=10,1000/100
 // FANOUT_SYSTEMS=ws-cork,parley-redis npm run bench -- fanout --quick` measures only these loads and systems.
 import path from 'node:path'

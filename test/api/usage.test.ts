@@ -27,7 +27,7 @@ const FOLLOW = `subscription ($spaceId: ID!) { spaceMessages(spaceId: $spaceId) 
 
 const DAY_MS = 86_400_000
 const today = () => new Date(Math.floor(Date.now() / DAY_MS) * DAY_MS)
-/** From yesterday until tomorrow, so that the test can run around midnight. */
+/** The period from yesterday until tomorrow, so that the test can run around midnight. */
 const span = () => ({ from: new Date(today().getTime() - DAY_MS), to: new Date(today().getTime() + 2 * DAY_MS) })
 
 /** A generation with 1000 fresh input tokens at 2, 400 cached ones at 0.5, and 50 written tokens at 10 USD per million. */

@@ -79,7 +79,7 @@ describe.skipIf(!hasBrowser)('the console in a browser without internet', () => 
     await page.keyboard.press('Escape')
     await page.getByRole('button', { name: 'Operator' }).click(PATIENCE)
     await page.getByRole('heading', { name: 'Get started' }).waitFor(PATIENCE)
-    await page.getByText('The example exists: the space Garden with Ada').waitFor(PATIENCE)
+    await page.getByText('The example already exists: the space Garden with Ada').waitFor(PATIENCE)
     expect(await violations()).toEqual([])
     await page.getByRole('button', { name: 'Continue as Ada' }).click()
     await page.getByRole('status').getByText('You act as Ada until').waitFor(PATIENCE)

@@ -12,7 +12,10 @@ const PICTURES = process.env['PARLEY_TEST_PICTURES']
 const LENGTH = 32_000
 /** Long enough for a machine that runs several test files at once. A page that hangs would take minutes. */
 const MOST_MS = 6000
-/** Also long enough for such a machine. Parsing may take 60 ms of this time; loading the page takes more. */
+/**
+ * A time limit for parsing that is also long enough for such a machine. Parsing may take 60 ms of this time; loading the page
+ * takes more.
+ */
 const MOST_TASK_MS = 1500
 
 const filled = (piece: string) => piece.repeat(Math.ceil(LENGTH / piece.length)).slice(0, LENGTH)

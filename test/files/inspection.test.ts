@@ -162,7 +162,7 @@ describe('the inspection of files', () => {
 
 const MEBIBYTE = 1024 * 1024
 
-/** Many mebibytes of one operator of a page, compressed once, and the result compressed again. */
+/** Many mebibytes of the same page operator, compressed twice. */
 async function deflatedTwice(mebibytes: number): Promise<[Buffer, Buffer]> {
   const deflating = createDeflate({ level: 1 })
   const chunks: Buffer[] = []

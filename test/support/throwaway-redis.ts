@@ -10,7 +10,7 @@ import { skipFor } from './skip-for.ts'
 
 /** A Redis server, or a Sentinel, for one test, without persistence. Data that `SAVE` has written survives a restart. */
 export interface ThrowawayRedis {
-  /** Stays the same after a restart. */
+  /** The URL, which stays the same after a restart. */
   url: string
   port: number
   /** Sends SIGKILL. Resolves once the server has ended. */

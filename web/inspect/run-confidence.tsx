@@ -99,7 +99,7 @@ const contentOf = ({ confidentialTo, withheld }: Step) => JSON.stringify([confid
 
 const namesOf = (people: { name: string }[]) => people.map(({ name }) => name).join(' and ')
 
-/** `2 memories, 1 think cycle`. */
+/** Returns words such as `2 memories, 1 think cycle`. */
 function wordsOf(withheld: Withheld): string {
   const counts = KINDS.flatMap(([kind, one, many]) =>
     withheld[kind] === 0 ? [] : [`${withheld[kind]} ${withheld[kind] === 1 ? one : many}`],

@@ -67,7 +67,7 @@ function MessageOutcomes({ id }: { id: string }) {
   )
 }
 
-/** “Why Noor answered Ada’s message”, if the run is known. */
+/** Returns a title such as “Why Noor answered Ada’s message”, or a general one if the run is not known. */
 function titleOf(steps: WhySteps): string {
   const [explained] = steps
   if (explained === undefined) return 'Why'

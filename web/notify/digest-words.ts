@@ -21,5 +21,5 @@ export function wordsOfDigest({ mail, minutes }: { mail: boolean; minutes: numbe
     minutes === 0
       ? 'You get an email at once.'
       : `You get an email ${wordsOfMinutes(minutes)} after something happened, if you have not seen it by then.`
-  return `${when} It lists everything that is still open: mentions, decisions that wait for you, failed runs. At most 10 an hour.`
+  return `${when} It lists everything that is still open: mentions, decisions that wait for you, failed runs. You get at most 10 emails an hour.`
 }

@@ -287,7 +287,7 @@ function ToolForm({ tool, isBusy, error, onSave }: ToolFormProps) {
             placeholder="https://stock.example.com/check"
             hint={
               isPrivateAddress(url)
-                ? 'A private address: the server calls it only with PARLEY_ALLOW_PRIVATE_TOOLS=true. “Try it” shows whether it does.'
+                ? 'A private address: the server calls it only with PARLEY_ALLOW_PRIVATE_TOOLS=true. “Try it” shows whether the server can call it.'
                 : undefined
             }
           />
@@ -298,7 +298,7 @@ function ToolForm({ tool, isBusy, error, onSave }: ToolFormProps) {
             name="method"
             defaultValue={tool?.method ?? ''}
             options={METHODS}
-            hint="With a method, inputs that the URL names are part of the URL: …/pets/{id}{?limit}."
+            hint="With a method, inputs whose names are in the URL become part of the URL: …/pets/{id}{?limit}."
           />
         )}
         {execution === 'HTTP' && <HeaderFields stored={tool?.headerNames ?? []} />}
@@ -307,7 +307,7 @@ function ToolForm({ tool, isBusy, error, onSave }: ToolFormProps) {
           name="inputSchema"
           required
           initial={tool?.inputSchema ?? FIRST_SCHEMA}
-          hint="The model fills these fields in for each call, e.g. item, a text. Without fields, it calls the tool with nothing."
+          hint="The model fills these fields in for each call, e.g. item, a text. Without fields, it calls the tool without input."
         />
         {execution !== 'INTERNAL' && <TimeoutField execution={execution} timeoutMs={tool?.timeoutMs ?? null} />}
         {(execution === 'SPACE' || execution === 'EXTERNAL') && (

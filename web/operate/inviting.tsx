@@ -95,7 +95,7 @@ export function InvitationStep({ whom, invite, onDone, button }: InvitationStepP
       {given?.way === 'link' && (
         <p className="hint">
           Send the link to {whom.name} only: whoever opens it first is signed in as {whom.name}. Earlier links of{' '}
-          {whom.name} end then.
+          {whom.name} no longer work.
         </p>
       )}
       <Refused error={error} />

@@ -218,7 +218,7 @@ function ServerForm({ agentId, server, onSave }: ServerFormProps) {
           defaultValue={server?.url}
           required
           placeholder="https://mcp.example.com/mcp"
-          hint="The address that the documentation of the server gives for HTTP. Servers that run as a local program (stdio) have none and cannot be used."
+          hint="The address that the documentation of the server gives for HTTP. Servers that run as a local program (stdio) have no address and cannot be used."
         />
         <HeaderFields stored={server?.headerNames ?? []} />
         <SelectField
@@ -326,7 +326,7 @@ function addressIn(values: FormData) {
 
 type Saved = ReturnType<typeof serverIn>
 
-/** Returns the server of the form. Until its tools are known, the stored choices of tools stay. */
+/** Returns the server of the form. Until its tools are known, the stored choices of tools are kept. */
 function serverIn(values: FormData, server: Server | null, tools: Listed) {
   const address = { name: textIn(values, 'name'), ...addressIn(values) }
   if (tools.length === 0) return address

@@ -93,7 +93,7 @@ export function ChangedProvider({ provider, onDone }: { provider: Provider; onDo
       <KeyField
         hint={
           hasKey
-            ? 'A key is stored. Leave this empty to keep it; a change of the API or the address needs the key again.'
+            ? 'A key is stored. Leave this empty to keep it. If you change the API or the address, enter the key again.'
             : 'Stored encrypted and never shown again.'
         }
       />
@@ -117,7 +117,7 @@ function AddressField({ required = false, value = '' }: { required?: boolean; va
       placeholder={required ? 'https://models.example.com/v1' : 'the usual one'}
       hint={
         required
-          ? 'With its version path'
+          ? 'Include the version path, such as /v1.'
           : 'Leave this empty for the usual address. Enter any other address with its version path, such as /v1.'
       }
     />

@@ -244,7 +244,7 @@ export function TimeList({ times, timeZone }: { times: readonly string[]; timeZo
   )
 }
 
-/** `Fri, 28 Nov, 08:00`. */
+/** Formats a time as `Fri, 28 Nov, 08:00`. */
 export function formatIn(timeZone: string): Intl.DateTimeFormat {
   return new Intl.DateTimeFormat(undefined, {
     weekday: 'short',

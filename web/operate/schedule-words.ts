@@ -64,7 +64,7 @@ export function wordsOfCron(cron: string): string | null {
   return days === '' ? time : `${time}, ${days}`
 }
 
-/** `at 08:00 and 12:00`, `every 5 minutes`, `every hour at :05`, `every 2 hours at :00`. */
+/** Returns words such as `at 08:00 and 12:00`, `every 5 minutes`, `every hour at :05` or `every 2 hours at :00`. */
 function wordsOfTime(minute: string, hour: string): string | null {
   const step = /^\*\/(\d+)$/
   const everyHours = step.exec(hour)?.[1]
@@ -88,7 +88,7 @@ function wordsOfTime(minute: string, hour: string): string | null {
   return `at ${inWords(hours.flatMap((one) => minutes.map((at) => clock(one, at))))}`
 }
 
-/** `every Monday`, `Monday to Friday`, `on day 1 of every month`, `on 24 December`; empty for every day. */
+/** Returns words such as `every Monday`, `Monday to Friday`, `on day 1 of every month` or `on 24 December`; '' for every day. */
 function wordsOfDays(day: string, month: string, weekday: string): string | null {
   const months = month === '*' ? [] : listOf(month, 12)
   if (months === null || months.includes(0)) return null

@@ -155,7 +155,7 @@ function TryIt({ models }: { models: readonly (readonly [string, string])[] }) {
       ) : (
         <>
           <p>
-            The example exists: the space <b dir="auto">{scene.name}</b> with{' '}
+            The example already exists: the space <b dir="auto">{scene.name}</b> with{' '}
             <span dir="auto">{LIST.format([isHuman ? 'you' : scene.person.name, ...scene.others])}</span>.
           </p>
           {!isHuman && (

@@ -51,7 +51,7 @@ export function useFollowing({ messages, scroller, isBehind, onSeen }: Followed)
   function look(box: HTMLElement): boolean {
     const { top, height } = last.current
     const isUp = box.scrollTop < top - 2
-    // Rendering, growing and dropping messages also scroll, but only a person's scroll leaves the end.
+    // The view also scrolls when messages are rendered, grow or are dropped, but only a scroll by a person leaves the end.
     const isMoved = box.scrollHeight !== height && !isGesture()
     if (isNearEnd(box)) isAtEnd.current = true
     else if (isUp && !isMoved) isAtEnd.current = false

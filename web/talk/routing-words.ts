@@ -20,7 +20,7 @@ const REASONS: readonly (readonly [part: string, words: string])[] = [
   ['Another agent was mentioned, and in this space', NARROWED],
   ["Under ADMIN routing an agent's message", BY_MENTION],
   ["Under ADMIN routing a human's message", 'In this space, a person’s message wakes only the admin agent.'],
-  ['This agent is the admin agent.', 'In this space, a person’s message wakes the admin agent, and this is it.'],
+  ['This agent is the admin agent.', 'In this space, a person’s message wakes this agent, which is the admin agent.'],
   ["Under MENTION_CHAIN routing an agent's message", AFTER_RUN],
   ["this agent's turn", `${ONE_AT_A_TIME} It was this agent’s turn.`],
   ['Another agent was picked.', `${ONE_AT_A_TIME} That was another agent.`],

@@ -137,7 +137,7 @@ export function textIn(values: FormData, name: string): string | null {
   return text === '' ? null : text
 }
 
-/** @throws if it is not a number */
+/** @throws if the value is not a number */
 export function numberIn(values: FormData, name: string): number | null {
   const text = textIn(values, name)
   return text === null ? null : Number(text)
