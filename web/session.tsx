@@ -113,7 +113,7 @@ export async function signInWith(token: string): Promise<Credential> {
 }
 
 interface SessionProviderProps {
-  /** Null: the session cookie is used. */
+  /** The token; null if the session cookie is used. */
   token: string | null
   /** Continues with another token in this tab; null: signs out. */
   onToken(token: string | null): void

@@ -68,7 +68,7 @@ describe('request bodies that never end', () => {
     })
 
   test(`${BODIES} of 1 MiB are all closed within 15 s, in bounded memory, and the server keeps serving`, async () => {
-    // Includes the memory of buffers.
+    // The resident memory includes that of buffers.
     const heldBefore = process.memoryUsage().external
     let mostHeld = 0
     const measuring = setInterval(() => {

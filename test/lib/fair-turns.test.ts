@@ -41,7 +41,7 @@ describe('fair turns', () => {
     const held = turns.run('first', () => gate.promise)
     const all = [1, 2, 3, 4].map((n) => add('hostile', `hostile ${n}`, 3))
     gate.resolve()
-    // Arrives while the hostile requester is served.
+    // This task arrives while the hostile requester is served.
     await Promise.race(all)
     all.push(...[1, 2, 3].map((n) => add('honest', `honest ${n}`, 0)))
     await Promise.all([held, ...all])

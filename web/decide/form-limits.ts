@@ -86,7 +86,7 @@ function itemsOf({ items, minItems, ...schema }: Schema, data: unknown): Part[] 
   ])
 }
 
-/** Resolves a local reference. Unresolvable references are left to the form. */
+/** Resolves a local reference. The form handles references that cannot be resolved. */
 function target(root: Schema, reference: unknown): unknown {
   const steps = String(reference).replace(/^#\/?/, '').split('/').filter(Boolean)
   let place: unknown = root

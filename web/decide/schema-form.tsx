@@ -64,7 +64,7 @@ export default function SchemaForm(props: SchemaFormProps) {
   )
 }
 
-/** Required fields first: the database does not keep the order of an object's properties. */
+/** Puts required fields first, because the database does not keep the order of an object's properties. */
 function orderOf({ properties, required }: Record<string, unknown>): { 'ui:order'?: string[] } {
   if (typeof properties !== 'object' || properties === null || !Array.isArray(required)) return {}
   return { 'ui:order': [...required.filter((name) => name in properties), '*'] }

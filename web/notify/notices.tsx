@@ -93,7 +93,7 @@ function useWorker(): void {
   const [, go] = useLocation()
   useEffect(() => {
     if (!('serviceWorker' in navigator)) return
-    // The console also works without push.
+    // Errors are ignored, because the console also works without push messages.
     registerWorker()
       .then(async () => {
         const { viewer } = await connection.ask(NOTIFICATION_SETTINGS, {})

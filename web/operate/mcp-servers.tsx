@@ -309,7 +309,7 @@ function ToolSwitches({ tools, server }: { tools: Listed; server: Server | null 
   )
 }
 
-/** Why the server could not be connected, from its answer. */
+/** Returns why Parley could not connect to the server, from the result of the attempt. */
 const refusalOf = (connected: Connected | null) =>
   connected?.error == null
     ? null
