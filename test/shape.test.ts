@@ -77,7 +77,7 @@ describe('the shape of the source', () => {
     expect(sources.filter((file) => nested.test(textOf(file)))).toEqual([])
   })
 
-  test('only mechanisms over many tables get the name of the table that they write', () => {
+  test('only mechanisms over many tables receive the name of the table that they write', () => {
     const byName = /(INSERT INTO|(?<!KEY )UPDATE|DELETE FROM|MERGE INTO|TRUNCATE|COPY)\s+"?\$\{|insertionOf\((?!')/
     const mechanisms = [
       // The import, and the rotation of the key that encrypts columns.

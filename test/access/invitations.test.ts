@@ -202,7 +202,7 @@ describe.each(RULE_STACKS)('open invitations, on the %s stack', (stack) => {
     expect(await ask(NODE, { id })).toBeNull()
   })
 
-  test.each(['loses the role', 'is removed'])('of others end when the admin who got the links %s', async (how) => {
+  test.each(['loses the role', 'is removed'])('invitations of other people end when the admin who got the links %s', async (how) => {
     const { domain } = parley.app
     const { id } = await domain.humans.create(parley.admin, { name: 'Chief', role: 'ADMIN' })
     const chief: HumanViewer = { scope: 'HUMAN', id, role: 'ADMIN', tokenId: null, expiresAt: null }

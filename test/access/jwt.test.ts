@@ -24,7 +24,7 @@ describe("sign-in with an issuer's keys", () => {
     }
   }
 
-  test('a signed token is valid until it expires; a token without expiry only if the settings allow it', async () => {
+  test('a signed token is valid until it expires; a token without an expiry is valid only if the settings allow it', async () => {
     const { settings, signed, privateKey } = await issuer()
     const verify = createJwtVerifier(settings, Date.now)!
     const endless = await signed('one').sign(privateKey)

@@ -249,7 +249,7 @@ describe('model providers without a restart', () => {
     expect(await providerOf('mine')).toBeUndefined()
   })
 
-  test('providers from the environment and built-in ones are read-only; the unused entry of OpenAI is not', async () => {
+  test('providers from the environment and built-in providers are read-only; the unused entry of OpenAI is not', async () => {
     expect(await providerOf('fixed')).toMatchObject({ fromEnvironment: true, hasKey: true })
     for (const name of ['fixed', 'demo']) {
       expect(await mutate('setModelProvider', mine({ name }))).toMatchObject({ __typename: 'ConflictError' })

@@ -195,7 +195,7 @@ describe.skipIf(!hasPostgres)('the number of SQL statements', () => {
     }
   }, 60_000)
 
-  test('of a page of A2A tasks does not depend on its size, with their artifacts too', async () => {
+  test('of a page of A2A tasks does not depend on the size of the page, even with artifacts', async () => {
     const { human, spaceId } = await world(50)
     const token = await parley.tokenOf(human)
     async function costOfPage(pageSize: number, includeArtifacts: boolean): Promise<number> {

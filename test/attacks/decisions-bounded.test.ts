@@ -38,7 +38,7 @@ describe.each(RULE_STACKS)('the limits of one call, on the %s stack', (stack) =>
     expect(play.service.calls).toEqual([{ key: call.id, input }])
   })
 
-  test('it accepts 100 decisions and shows the last ones; a denial is always accepted', async () => {
+  test('a call accepts 100 decisions and shows the last ones; a denial is always accepted', async () => {
     const { alice, bob, carol, runId } = await room([refundTool(play.service, { quorum: 3 })], [refund(1)])
     const call = await play.deciders.asked(alice)
     const { prisma } = play.parley.app.platform.db

@@ -229,7 +229,7 @@ describe('responses of the protocol endpoints', () => {
   const tool = async (name: string, args: object) =>
     (await mcp('tools/call', { name, arguments: args })).structuredContent
 
-  test('of MCP have fewer messages, and the next page the others', async () => {
+  test('of MCP have fewer messages, and the next page has the others', async () => {
     answersAtLength()
     const bot = await parley.agent('Bot', { description: '"'.repeat(4000) })
     const space = await parley.space(ada, [bot.id], { description: '"'.repeat(1000) })

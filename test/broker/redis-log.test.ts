@@ -52,7 +52,7 @@ describe.skipIf(redis === null)('with Redis', () => {
     const ttl = (key: string) => redis!.client.pttl(prefix + key)
     const delta = { messageId: 'msg_1', partIndex: 0, offset: 0, delta: 'text' }
 
-    test('entries of one process reach followers in the other, and both share the conditions', async () => {
+    test('entries of one process reach followers in the other process, and both processes share the conditions', async () => {
       const follower = startFollower(two.log, TOPIC)
       await until('the follower is active', () => follower.gaps() === 1)
       await one.log.append(TOPIC, { type: 'MessagePosted', messageId: 'msg_1' }, { ordinal: 1, once: 'a' })

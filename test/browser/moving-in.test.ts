@@ -65,7 +65,7 @@ describe.skipIf(!hasBrowser)('a team moves in', () => {
   const isSignedInAs = (page: Page, name: string) => page.getByText(`You are ${name}`).waitFor(PATIENCE)
   const personNamed = (name: string) => parley.app.platform.db.prisma.entity.findFirstOrThrow({ where: { name } })
 
-  test('the operator invites one person, and the other signs in through the identity provider', async () => {
+  test('the operator invites one person, and another person signs in through the identity provider', async () => {
     const operator = await browser.newContext()
     const admin = await open(operator, '/people')
     await admin.getByRole('link', { name: /^Sign in with/ }).waitFor(PATIENCE)
@@ -140,7 +140,7 @@ describe.skipIf(!hasBrowser)('a team moves in', () => {
     await operator.close()
   }, 90_000)
 
-  test('both close their tabs and return, in one or two tabs, still signed in', async () => {
+  test('both people close their tabs and return, in one or two tabs, still signed in', async () => {
     for (const [context, name] of [
       [ofAda, 'Ada'],
       [ofBob, 'Bob'],

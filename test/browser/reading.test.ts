@@ -42,7 +42,7 @@ describe.skipIf(!hasBrowser)('read positions and drafts', () => {
     await line.waitFor({ ...PATIENCE, state: 'detached' })
   }, 90_000)
 
-  test('leaving a space asks first, and so does removing somebody', async () => {
+  test('leaving a space, and removing somebody, asks for confirmation', async () => {
     const [human, bob] = [await parley.human('Ada'), await parley.human('Bob')]
     const memberIds = [human.id, bob.id]
     const cellar = await parley.app.domain.spaces.create(parley.admin, {

@@ -32,7 +32,7 @@ describe.skipIf(!hasBrowser)('threads in the console', () => {
   }
   const focused = 'document.activeElement?.getAttribute("aria-label")'
 
-  test('by keyboard: a reply begins a thread, others see its count and that it is new, and reading the thread makes the space read', async () => {
+  test('by keyboard: a reply begins a thread, others see the number of replies and which are new, and reading the thread marks the space as read', async () => {
     const { ada, bob, space } = await twoPeople()
     const { message: root } = await parley.send(bob, space.id, 'Frost tonight?')
     await parley.send(bob, space.id, 'And tomorrow?')

@@ -50,7 +50,7 @@ describe('a server that bounds its responses', () => {
     expect(live.getState().hasEarlier).toBe(false)
   })
 
-  test('refuses a page as too large: the client requests smaller ones, down to one message', async () => {
+  test('refuses a page as too large: the client requests smaller pages, down to one message', async () => {
     const sizes: unknown[] = []
     const { connection, send } = connectionTo(({ last }) => {
       sizes.push(last)

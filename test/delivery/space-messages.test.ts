@@ -333,7 +333,7 @@ describe.skipIf(!hasPostgres)('two processes that share a database and a Redis',
     await one?.close()
   })
 
-  test('events of one reach the other, and so does the end of a membership or of a token', async () => {
+  test('events of one process reach the other, as does the end of a membership or of a token', async () => {
     const human = await one.human('Ada')
     const space = await one.space(human, [])
     const client = await two.clientOf(human)

@@ -173,7 +173,7 @@ describe.skipIf(!hasServices)('two API processes and one worker', () => {
     expect(rebuild([...left.slice(0, half + 1), ...eventsOf(resumed)])).toEqual(rebuild(left))
   })
 
-  test('a member removed through one is disconnected from the other by a signal', async () => {
+  test('a member removed through one process is disconnected from the other by a signal', async () => {
     const bob = await parley.person('Bob')
     const spaceId = await createSpace(ada.at(0), [])
     await addByAdmin(spaceId, bob.id)

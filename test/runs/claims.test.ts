@@ -179,7 +179,7 @@ describe.skipIf(!hasPostgres)('claims', () => {
     }
   })
 
-  test('prefer runs to resume over new ones, however long those have waited', async () => {
+  test('prefer runs to resume over new runs, however long the new ones have waited', async () => {
     const lost = await queued(1)
     await claimOne()
     await queued(12, 1).then((many) => Promise.all(many.ids.map((id) => set(id, { claimableAt: LONG_AGO }))))

@@ -42,7 +42,7 @@ describe('GraphQL over HTTP', () => {
     fetch(`${parley.origin}/graphql?query=${encodeURIComponent(query)}`, { headers: { authorization, ...headers } })
   const codesOf = ({ body }: Answer) => body.errors?.map(({ extensions }: { extensions: object }) => extensions)
 
-  test('responds with application/graphql-response+json, or with plain JSON if the client accepts that or sends no Accept', async () => {
+  test('responds with application/graphql-response+json, or with plain JSON if the client accepts that or sends no Accept header', async () => {
     const accept = 'application/graphql-response+json'
     const { status, headers, body } = await send({ query: '{ viewer { id scope } }' }, { accept })
     expect(status).toBe(200)

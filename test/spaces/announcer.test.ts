@@ -71,7 +71,7 @@ describe.skipIf(!hasPostgres)('announcing', () => {
     expect(await told()).toEqual([third!.id])
   })
 
-  test('messages that arrive before earlier ones wait for these, without a lookup', async () => {
+  test('messages that arrive before earlier ones wait for them, without a lookup', async () => {
     const { messages, told } = await spaceOf(6)
     const [first, ...others] = messages
     await announcer.announce(first!)

@@ -71,7 +71,7 @@ describe('the tools of an MCP server', () => {
     expect(Object.keys(listed.math?.seen ?? {})).toEqual(['add', 'fail', 'look'])
   })
 
-  test('include only the allowed ones', async () => {
+  test('include only the allowed tools', async () => {
     const { tools, listed } = await mcp.list([access({ allowedTools: ['look', 'unknown'] })])
     expect(tools.map(({ toolName }) => toolName)).toEqual(['look'])
     expect(listed.math?.tools.map(({ toolName }) => toolName)).toEqual(['look'])
