@@ -202,19 +202,22 @@ describe.each(RULE_STACKS)('open invitations, on the %s stack', (stack) => {
     expect(await ask(NODE, { id })).toBeNull()
   })
 
-  test.each(['loses the role', 'is removed'])('invitations of other people end when the admin who got the links %s', async (how) => {
-    const { domain } = parley.app
-    const { id } = await domain.humans.create(parley.admin, { name: 'Chief', role: 'ADMIN' })
-    const chief: HumanViewer = { scope: 'HUMAN', id, role: 'ADMIN', tokenId: null, expiresAt: null }
-    const other = await stage.person('Vic')
-    const create = async (humanId: string) =>
-      (await domain.invitations.create(chief, { humanId, expiresInSeconds: 60 })).path
-    const [ofOther, own] = [await create(other.id), await create(id)]
-    if (how === 'is removed') await domain.deletion.eraseHuman(parley.admin, { id, messages: false })
-    else await domain.humans.update(parley.admin, { id, role: 'MEMBER' })
-    expect((await redeem(ofOther)).status).toBe(404)
-    expect((await redeem(own)).status).toBe(how === 'is removed' ? 404 : 200)
-  })
+  test.each(['loses the role', 'is removed'])(
+    'invitations of other people end when the admin who got the links %s',
+    async (how) => {
+      const { domain } = parley.app
+      const { id } = await domain.humans.create(parley.admin, { name: 'Chief', role: 'ADMIN' })
+      const chief: HumanViewer = { scope: 'HUMAN', id, role: 'ADMIN', tokenId: null, expiresAt: null }
+      const other = await stage.person('Vic')
+      const create = async (humanId: string) =>
+        (await domain.invitations.create(chief, { humanId, expiresInSeconds: 60 })).path
+      const [ofOther, own] = [await create(other.id), await create(id)]
+      if (how === 'is removed') await domain.deletion.eraseHuman(parley.admin, { id, messages: false })
+      else await domain.humans.update(parley.admin, { id, role: 'MEMBER' })
+      expect((await redeem(ofOther)).status).toBe(404)
+      expect((await redeem(own)).status).toBe(how === 'is removed' ? 404 : 200)
+    },
+  )
 })
 
 test('an invitation is not used up by a page on which the browser would drop the cookie of the session', async () => {

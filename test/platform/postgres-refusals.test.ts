@@ -279,7 +279,7 @@ describe.skipIf(!hasPostgres)('startup is refused in one line', () => {
     await app.close(0)
   })
 
-  test('if the direct URL is set without the other one', () => {
+  test('if the direct URL is set without DATABASE_URL', () => {
     expect(() => readConfig({ PARLEY_DIRECT_DATABASE_URL: 'postgresql://h/x' })).toThrow(
       'PARLEY_DIRECT_DATABASE_URL: needs DATABASE_URL',
     )

@@ -51,7 +51,7 @@ test('queued, running and answered runs from before claims were rows can be clai
   await before.remove()
 })
 
-test('firings from before firings were listed are listed in order, and the unfinished ones continue', async () => {
+test('firings from before the list of firings existed are listed in order, and unfinished firings continue', async () => {
   const lifecycle = (await readdir(MIGRATIONS)).find((folder) => folder.endsWith('_lifecycle')) ?? ''
   const before = await migrationsBefore(lifecycle)
   await using pglite = await PGlite.create()
