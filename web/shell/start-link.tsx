@@ -17,7 +17,8 @@ interface StartLinkProps {
 }
 
 /**
- * Signs the operator in with the link that the server prints. Does so only after a click, because some programs preview links.
+ * Signs the operator in with the link that the server prints. The link works only after a click, because some programs
+ * preview links.
  */
 export function StartLink({ path, onToken }: StartLinkProps) {
   const [error, setError] = useState<ParleyError | null>(null)
