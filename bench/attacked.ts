@@ -16,14 +16,14 @@ const FLOODS: Record<FloodKind, string> = {
   messages: '400 messages to the shared agent',
   documents: '8 documents at a time that are long to refuse',
 }
-/** The interval of another human's requests, well below its own rate limit. */
+/** The interval between the other human's requests, well below that human's rate limit. */
 const EVERY_MS = 50
 const QUESTION_EVERY_MS = 4000
 const IDLE_SECONDS = 5
 const CALM_MS = 15_000
-/** The messages that the heavy queries read. */
+/** The number of messages that the heavy queries read. */
 const SEEDED = 100
-/** A run of one second. */
+/** A model whose runs take one second. */
 const MODEL = modelName(20, 50)
 
 export const attacked: Benchmark = {
@@ -40,7 +40,7 @@ export const attacked: Benchmark = {
   },
 }
 
-/** The default limits. */
+/** The server runs with its default limits. */
 const RATES = { PARLEY_RATE_MESSAGES: '', PARLEY_RATE_TRIGGERS: '', PARLEY_RATE_REQUESTS: '' }
 
 async function measure(stack: Stack, { quick }: BenchmarkOptions): Promise<Figure[]> {
@@ -87,7 +87,7 @@ interface Attacker {
   agentSpaceId: string
 }
 
-/** Another human, with a large space to read, and one with the attacker's agent. */
+/** Creates another human with a large space to read and a space with the shared agent. */
 async function attackerBeside(stack: Stack, { agentIds }: Room): Promise<Attacker> {
   const { human, token, spaceId } = await createRoom(stack, null)
   for (let n = 0; n < SEEDED; n++) await human.send(SEND_MESSAGE, { spaceId, text: `Message ${n} of a hundred.` })
@@ -96,10 +96,7 @@ async function attackerBeside(stack: Stack, { agentIds }: Room): Promise<Attacke
   return { token, spaceId, agentSpaceId }
 }
 
-/**
- * The duration of each small query of the other human, and of each question to their agent until its run began, in
- * ms.
- */
+/** Returns the duration of each small query of the other human, and of each wait for the agent to start on a question, in ms. */
 async function watched({ human, spaceId }: Room, seconds: number): Promise<{ took: number[]; begun: number[] }> {
   const until = performance.now() + seconds * 1000
   const [took, begun]: [number[], number[]] = [[], []]

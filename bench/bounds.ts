@@ -4,7 +4,7 @@ import { memoryOfLargestResponses } from './support/largest-responses.ts'
 
 const RUNS = 5
 const QUICK_RUNS = 2
-/** The allowed cost of the limits, beyond the spread of the baseline's own runs. */
+/** How much more CPU the limits may cost, beyond the variation between runs of the baseline. */
 const MORE_AT_MOST = 1.03
 const MORE_MEMORY_AT_MOST_MIB = 200
 const AT_A_TIME = 4

@@ -17,17 +17,17 @@ const AGENTS = 20
 const TOKENS_A_SECOND = 50
 const TOKENS = 20 * TOKENS_A_SECOND
 const MODEL = modelName(TOKENS, 1000 / TOKENS_A_SECOND, 'prose')
-/** The agents' messages do not wake any agent: each agent posts once for each message of the person. */
+/** Messages of agents wake no other agents, so each agent posts once for each message of the person. */
 const ALONE = { PARLEY_MAX_ROOT_RUNS: String(AGENTS) }
 
 const OPENINGS = 10
 const WHEEL = { times: 300, pixels: 800, everyMs: 40 }
 const LEAPS = 100
-/** While the runs start, their own work dominates: see first-delta. */
+/** The measurement starts after this time, because starting the runs takes most of the CPU at first (see first-delta). */
 const BEGINNING_MS = 2_000
 const WATCHED_MS = 15_000
 const KEY_EVERY_MS = 70
-/** After that the page has its maximum of messages, and the browser has compiled most of the code. */
+/** After these rounds, the page holds its maximum of messages, and the browser has compiled most of the code. */
 const ROUNDS_TO_SETTLE = 3
 const MOST_GROWTH = 1.1
 const TYPED = 'It will be cold tonight, who brings the fleece? '
@@ -72,7 +72,7 @@ export const consolePage: Benchmark = {
   },
 }
 
-/** Messages of different lengths, by the agents in turn. */
+/** Messages of different lengths, posted by the agents in turn. */
 async function fill(databaseUrl: string, { spaceId, agentIds }: Room, messages: number): Promise<void> {
   const db = await openDatabase({ url: databaseUrl, dataDirectory: '', poolSize: 1 })
   const texts = Array.from({ length: 61 }, (_, n) => proseOf(n, 5 + ((n * 37) % 150)).join(''))
@@ -96,7 +96,7 @@ async function measureOpening(observed: ObservedPage, { spaceId }: Room): Promis
   return figures
 }
 
-/** Scrolls upwards from the newest message while pages load; then with all messages loaded: by wheel, and by jumps. */
+/** Measures scrolling upwards from the newest message: while pages load, and with all messages loaded, by wheel and by jumps. */
 async function measureScrolling(observed: ObservedPage, { spaceId }: Room, messages: number): Promise<Figure[]> {
   await observed.open(`/spaces/${spaceId}`)
   await observed.begin()
@@ -148,7 +148,7 @@ async function wheel({ page }: ObservedPage, pixels: number): Promise<void> {
   }
 }
 
-/** Positions that are evenly distributed, each far from the next. */
+/** Jumps to evenly distributed positions, each far from the previous one. */
 async function leap({ page }: ObservedPage): Promise<void> {
   for (let n = 0; n < LEAPS; n++) {
     const share = (n * 0.618) % 1
@@ -159,7 +159,7 @@ async function leap({ page }: ObservedPage): Promise<void> {
   }
 }
 
-/** Frames and keys while all agents post, and before, while none does. */
+/** Measures frames and key presses while no agent posts, and then while all agents post. */
 async function measureStreams(observed: ObservedPage, room: Room): Promise<Figure[]> {
   await observed.open(`/spaces/${room.spaceId}`)
   const idle = await typeFor(observed, WATCHED_MS / 3)
@@ -198,12 +198,12 @@ async function typeFor(observed: ObservedPage, ms: number): Promise<Noted> {
   return observed.noted()
 }
 
-/** The space shows an agent's activity only while it works. */
+/** Waits until the page no longer shows activity, which it does only while an agent works. */
 async function untilAtRest({ page }: ObservedPage): Promise<void> {
   await page.locator('.activity').waitFor({ state: 'hidden', timeout: 120_000 })
 }
 
-/** The heap after each round of streams, without the page's own records of its frames. */
+/** Measures the heap after each round of streams, without the records that the page keeps of its frames. */
 async function measureMemory(observed: ObservedPage, room: Room, minutes: number): Promise<Figure[]> {
   await observed.open(`/spaces/${room.spaceId}`)
   const samples: number[] = []

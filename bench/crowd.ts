@@ -12,7 +12,7 @@ const SECONDS = 10
 const TOKENS_A_SECOND = 50
 const MODEL = modelName(SECONDS * TOKENS_A_SECOND, 1000 / TOKENS_A_SECOND)
 
-/** While the runs start, their own work dominates: see first-delta. */
+/** The measurement leaves out the first tokens, because starting the runs takes most of the CPU at first (see first-delta). */
 const BEGINNING_TOKENS = 2 * TOKENS_A_SECOND
 const MARKED = 40
 
@@ -24,7 +24,7 @@ export const crowd: Benchmark = {
   },
 }
 
-/** The paragraph in docs/speed.md. */
+/** Returns the paragraph for docs/speed.md. */
 export function summaryOf(served: readonly Pick<Figure, 'value'>[]): string {
   const [cores, p99, p50, messages] = served.map(({ value }) => value) as [number, number, number, number]
   const [all, share] = [(Math.round(messages / 1000) * 1000).toLocaleString('en'), cores.toFixed(2)]
@@ -34,7 +34,7 @@ export function summaryOf(served: readonly Pick<Figure, 'value'>[]): string {
   ].join('\n')
 }
 
-/** The agents post within the serving process, like the engine, but without models and runs. */
+/** The agents post within the serving process, as the engine does, but without models and runs. */
 async function serve(): Promise<Figure[]> {
   const server = await startFanoutServer('parley-redis')
   const subscribers = startCrowd()
@@ -63,10 +63,10 @@ async function serve(): Promise<Figure[]> {
   ]
 }
 
-/** The same with real runs: a model process, a worker process and a serving process, all on this machine. */
+/** Measures the same with real runs: a model process, a worker process and a serving process, all on this machine. */
 async function serveRuns(): Promise<Figure[]> {
   const model = await startModel()
-  // The agents' messages do not wake any agent: each agent posts once.
+  // Messages of agents wake no other agents, so each agent posts once.
   const alone = { PARLEY_MAX_ROOT_RUNS: String(AGENTS) }
   const stack = await startStack('PostgreSQL and Redis', model, { ...alone, PARLEY_ROLE: 'api' })
   const worker = await stack.join({ PARLEY_ROLE: 'worker' })

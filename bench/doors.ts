@@ -8,14 +8,14 @@ import { say } from './support/watch.ts'
 const RUNS = 150
 const QUICK_RUNS = 20
 const AT_ONCE = 5
-/** A short answer, as fast as possible. */
+/** A short answer, streamed as fast as possible. */
 const ANSWER = modelName(30, 0)
 /** An answer that pauses after its first token for longer than the measurement takes. */
 const PAUSING = modelName(3, 600_000)
 
 const STREAMS = 1000
 const OPENED_AT_ONCE = 20
-/** How long the process may take until its memory has settled. */
+/** How long to wait for the memory of the process to settle. */
 const SETTLING_MS = 20_000
 
 /** Posts a message through a protocol endpoint, and resolves when its runs have ended and the client has their text. */
@@ -33,7 +33,7 @@ async function post({ token }: Room, url: string, body: object, headers: Record<
     body: JSON.stringify(body),
   })
   const text = await response.text()
-  // Numbered tokens: the whole answer has arrived.
+  // The tokens are numbered, so the last number shows that the whole answer has arrived.
   if (!response.ok || !text.includes('.29'))
     throw new Error(`${url} answered ${response.status}: ${text.slice(0, 500)}`)
   return text
@@ -51,7 +51,7 @@ async function byGraphql(room: Room): Promise<void> {
   following.stop()
 }
 
-/** The last response of each room: a conversation continues, so that no request creates a new space. */
+/** The last response in each room. Each request continues the conversation, so that it does not create a new space. */
 const previousOf = new WeakMap<Room, string>()
 
 const DOORS: Record<string, Ask> = {
@@ -83,7 +83,7 @@ const DOORS: Record<string, Ask> = {
     ),
 }
 
-/** CPU of the server for one run, in milliseconds. Each way has its own rooms, whose histories grow equally. */
+/** Measures the server's CPU time for one run, in milliseconds. Each protocol has its own rooms, whose histories grow equally. */
 async function millisecondsOfRun(stack: Stack, runs: number, ask: Ask): Promise<number> {
   const rooms = await Promise.all(Array.from({ length: AT_ONCE }, () => createRoom(stack, ANSWER)))
   const askEach = async (count: number) => {
@@ -105,7 +105,7 @@ async function compareRuns(quick: boolean): Promise<Figure[]> {
   const model = await startModel()
   const stack = await startStack('PostgreSQL and Redis', model)
   const runs = quick ? QUICK_RUNS : RUNS
-  // Before and after the endpoints, because the first runs of a process cost more.
+  // Measured before and after the endpoints, because the first runs of a process cost more.
   await millisecondsOfRun(stack, runs, byGraphql)
   const byDoor: [string, number][] = []
   for (const [name, ask] of Object.entries(DOORS)) byDoor.push([name, await millisecondsOfRun(stack, runs, ask)])
@@ -121,7 +121,7 @@ async function compareRuns(quick: boolean): Promise<Figure[]> {
   ]
 }
 
-/** Resident memory of a rejoined AG-UI stream, in KiB, while its run continues and nothing happens. */
+/** Measures the resident memory of a rejoined AG-UI stream, in KiB, while its run continues but sends nothing. */
 async function kibibytesOfStream(): Promise<number> {
   const model = await startModel()
   const stack = await startStack('PostgreSQL and Redis', model, { PARLEY_MAX_SOCKETS_PER_VIEWER: '5000' })
@@ -145,7 +145,7 @@ async function kibibytesOfStream(): Promise<number> {
     return opened
   }
   const settle = () => new Promise((resolve) => setTimeout(resolve, SETTLING_MS))
-  // Memory that a process has used once stays resident: the first streams only warm it up.
+  // Memory that a process has used once stays resident, so the first streams are opened as a warm-up.
   const warm = await openMany(STREAMS)
   await settle()
   const before = await residentMebibytesOf(stack.parley.pid)
@@ -171,7 +171,7 @@ async function cursorOf({ human, spaceId }: Room): Promise<string> {
 
 export const doors: Benchmark = {
   question: `What do other protocols cost: CPU of a run over GraphQL, and memory of each of ${STREAMS} idle rejoined AG-UI streams?`,
-  // Two thousand streams are opened one after the other.
+  // Opening two thousand streams in small groups takes several minutes.
   mostMinutes: 10,
   async run({ quick }) {
     return [

@@ -8,8 +8,8 @@ import { say, type Watch, watchRoom, watchRuns } from './support/watch.ts'
 const AT_ONCE = 20
 const RUNS = 1000
 /**
- * Warm-up runs: by then connections have planned each statement six times, and Node has compiled the code. The bare
- * loops have as many.
+ * By the end of the warm-up, connections have planned each statement six times, and Node has compiled the code. The bare loops
+ * have the same warm-up.
  */
 const WARM_UP = 1000
 const MODEL = modelName(50, 0)
@@ -53,7 +53,7 @@ interface Trial {
   settings?: Record<string, string>
 }
 
-/** Durable runs per second: one room per concurrent run, each with a subscribed client. */
+/** Measures durable runs per second: one room per concurrent run, each with a subscribed client. */
 async function runsASecond(model: Model, trial: Trial = {}): Promise<number> {
   const { backing = 'PostgreSQL and Redis', processes = 1, runs = RUNS, warmUp = WARM_UP, settings } = trial
   const stack = await startStack(backing, model, settings)
@@ -69,7 +69,7 @@ async function runsASecond(model: Model, trial: Trial = {}): Promise<number> {
   return runs / seconds
 }
 
-/** With a model that takes half a second, and at most 20 concurrent runs per process: the machine is not saturated. */
+/** A model that takes half a second, and at most 20 concurrent runs per process, so that the machine is not saturated. */
 const WITH_ROOM: Trial = {
   model: modelName(50, 10),
   rooms: 60,

@@ -11,14 +11,14 @@ const PACE: Pace = { windowMs: 1000, pacedMs: 5000, refinements: 2 }
 const QUICK: Pace = { windowMs: 700, pacedMs: 2000, refinements: 1 }
 const load = (viewers: number, spaces = 1, payload: Payload = 'deltas'): Load => ({ viewers, spaces, payload })
 const LOADS = [10, 100, 500, 1000, 5000].map((viewers) => load(viewers)).concat(load(1000, SPACES))
-/** The loads of a quick run: `FANOUT_LOADS=10,1000/100` are 10 viewers of one space, and 1,000 in 100 spaces. */
+/** The loads of a quick run. `FANOUT_LOADS=10,1000/100` means 10 viewers of one space, and 1,000 viewers of 100 spaces. */
 const QUICK_LOADS = (process.env['FANOUT_LOADS'] ?? '100,1000').split(',').map((text) => {
   const [viewers = 0, spaces] = text.split('/').map(Number)
   return load(viewers, spaces)
 })
 const QUICK_SYSTEMS = (process.env['FANOUT_SYSTEMS'] ?? 'ws,ws-cork,parley-redis,parley-embedded').split(',')
 
-/** The time until everybody has an event that needs lookups. */
+/** The time until every viewer has an event that needs lookups. */
 const LOOKED_UP: Load[] = [load(450, 1, 'toolCalls'), load(450, 1, 'unread')]
 const LOOKED_UP_EVENTS_A_SECOND = 2
 const LOOKED_UP_MS = 10_000
@@ -48,7 +48,7 @@ async function measureSystem(system: SystemName, { quick }: BenchmarkOptions) {
   return { all, figures }
 }
 
-/** The time until the last of all viewers has an event, one event at a time. */
+/** Measures the time until the last viewer has received an event, one event at a time. */
 async function lookUp(stage: Stage, system: SystemName, one: Load, quick: boolean): Promise<Figure[]> {
   await stage.clients.open(await stage.server.viewers(one), one.viewers)
   await runWindow(stage, one, LOOKED_UP_EVENTS_A_SECOND, 1000)
@@ -64,7 +64,7 @@ async function lookUp(stage: Stage, system: SystemName, one: Load, quick: boolea
   ]
 }
 
-/** The promises of the project, at each size, next to the measured values of this run. */
+/** The limits that the project promises, for each number of viewers, next to the values of this run. */
 function promisesOf(all: readonly Measured[]): Figure[] {
   const parley = all.filter(({ system }) => system === 'parley-redis')
   return parley.flatMap((one) => {

@@ -8,7 +8,10 @@ const MESSAGES = 200
 const WARM_UP = 20
 const MODEL = modelName(3, 0)
 
-/** Milliseconds from sendMessage to the first delta at a subscriber, without the model's own time, one run at a time. */
+/**
+ * Measures the milliseconds from sendMessage to the first delta at a subscriber, without the model's own time, one run at a
+ * time.
+ */
 async function measure(backing: Backing, model: Model): Promise<number[]> {
   const stack = await startStack(backing, model)
   const room = await createRoom(stack, MODEL)

@@ -5,7 +5,7 @@ import { writeMessages } from './support/many-messages.ts'
 const MESSAGES = 50_000
 const QUICK_MESSAGES = 5_000
 const FORKS = 3
-/** The promise for each stack. */
+/** The promised limit for each stack. */
 const MOST_MS = { postgres: 2_000, embedded: 10_000 } as const
 const STACKS = ['postgres', 'embedded'] as const
 

@@ -40,7 +40,10 @@ async function holdMany() {
   }
 }
 
-/** Some of the sockets stop reading: the cost for the others, and the time until the server closes them. */
+/**
+ * Measures what happens when some sockets stop reading: the cost for the others, and the time until the server closes the
+ * stopped ones.
+ */
 async function pauseSome() {
   const server = await startFanoutServer('parley-redis')
   const crowd = startCrowd()
@@ -64,7 +67,7 @@ async function pauseSome() {
   return { delays, growth: most - before, letGoAfter }
 }
 
-/** The number of sockets, from the server's metrics. */
+/** Returns the number of open sockets, from the server's metrics. */
 async function socketsOf(url: string): Promise<number> {
   const text = await (await fetch(new URL('/metrics', url.replace('ws', 'http')))).text()
   return Number(/^parley_sockets (\d+)/m.exec(text)?.[1])

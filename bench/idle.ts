@@ -9,7 +9,7 @@ import { residentMebibytesOf } from './support/stack.ts'
 
 const SECONDS = 15
 
-/** Resident memory after this idle time. */
+/** The resident memory is measured after this idle time. */
 async function restingMebibytes(pid: number): Promise<number> {
   await new Promise((resolve) => setTimeout(resolve, SECONDS * 1000))
   return residentMebibytesOf(pid)

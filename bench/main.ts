@@ -1,10 +1,11 @@
-// npm run bench: every benchmark, one after the other; `npm run bench -- first-delta idle`: only these two. With `--quick`
-// they run for a short time and record no results; with `--runs=3` each runs three times in a row, and the middle run
-// is recorded, next to the results of the others. `SOAK_MINUTES=30 npm run bench -- soak` runs only by its name;
-// `CONSOLE_MINUTES=30 npm run bench -- console` measures the console's memory for that time. `npm run bench --
-// bounds --against ../other` compares CPU with that checkout, only by its name. `FANOUT_LOADS=10,1000/100
-// FANOUT_SYSTEMS=ws-cork,parley-redis npm run bench -- fanout --quick` measures only these. `npm run bench -- search` writes a
-// million messages first, so it runs only by its name; `SEARCH_STACKS=embedded` measures only that stack.
+// npm run bench runs every benchmark, one after the other, and `npm run bench -- first-delta idle` only the named ones.
+// `--quick` makes each run short and records no results. `--runs=3` runs each benchmark three times in a row. It records the
+// middle run together with the results of the others.
+// Some benchmarks run only if they are named. `SOAK_MINUTES=30 npm run bench -- soak` sets the duration. `npm run bench --
+// search` first writes a million messages; `SEARCH_STACKS=embedded` restricts it to one stack. `npm run bench -- bounds
+// --against ../other` compares CPU time with that checkout.
+// `CONSOLE_MINUTES=30 npm run bench -- console` measures the console's memory for that time. `FANOUT_LOADS=10,1000/100
+// FANOUT_SYSTEMS=ws-cork,parley-redis npm run bench -- fanout --quick` measures only these loads and systems.
 import path from 'node:path'
 import { attacked } from './attacked.ts'
 import { bounds } from './bounds.ts'

@@ -13,7 +13,7 @@ const ROOMS = 200
 const QUICK_ROOMS = 20
 const MOST_SECONDS = 60
 const MOST_MORE_ROWS = 0.02
-/** The number of rows of each table. */
+/** Returns the number of rows of each table. */
 async function rowsIn({ prisma }: Pick<Database, 'prisma'>): Promise<Map<string, number>> {
   const tables = await prisma.$queryRaw<{ name: string }[]>`
     SELECT tablename AS name FROM pg_tables WHERE schemaname = 'public' AND tablename <> '_prisma_migrations'`
@@ -27,7 +27,7 @@ async function rowsIn({ prisma }: Pick<Database, 'prisma'>): Promise<Map<string,
 
 const sumOf = (counts: ReadonlyMap<string, number>) => [...counts.values()].reduce((sum, count) => sum + count, 0)
 
-/** Plays rooms, and records each to a file of the folder. */
+/** Runs conversations in rooms, and writes a recording of each to the folder. */
 async function record(parley: TestApplication, folder: string, count: number) {
   const service = await openService()
   const spaces: string[] = []
@@ -35,7 +35,7 @@ async function record(parley: TestApplication, folder: string, count: number) {
   await service.close()
   const { db } = parley.app.platform
   const rooms = sumOf(await rowsIn(db))
-  // The first version of an agent belongs to its creation.
+  // The first version of an agent is created together with the agent.
   const versions = await db.prisma.agentVersion.count({ where: { number: { gt: 1 } } })
   const files: string[] = []
   for (const [n, spaceId] of spaces.entries()) {
@@ -58,7 +58,7 @@ export const replays: Benchmark = {
     await parley.close()
     const command = path.resolve(import.meta.dirname, '../bin/parley.cjs')
     const began = performance.now()
-    // Fails if a room is replayed differently.
+    // Fails if the replay of a room differs from its recording.
     await promisify(execFile)(process.execPath, [command, 'replay', ...files], { maxBuffer: 2 ** 28 })
     const seconds = (performance.now() - began) / 1000
     await rm(folder, { recursive: true })

@@ -10,10 +10,13 @@ const ROOMS = 20
 const OLD = 30_000
 const QUICK_OLD = 5_000
 const MOST_PAUSE_MS = 50
-/** The retained data: everything that the load creates. */
+/** The retention time of new data, long enough to keep everything that the load creates. */
 const KEEP_MS = 3_600_000
 
-/** Full load: in each room the next message as soon as the previous one has a reply. Records the time of each. */
+/**
+ * Generates the full load: each room sends the next message as soon as the previous one has a reply. Records the time of each
+ * reply.
+ */
 async function sayAll(rooms: Room[], answered: number[], isOver: () => boolean): Promise<void> {
   await Promise.all(
     rooms.map(async (room) => {
@@ -26,8 +29,8 @@ async function sayAll(rooms: Room[], answered: number[], isOver: () => boolean):
 }
 
 /**
- * In the rooms of the load, so that both lock the same rows of spaces; with an existing agent. Each message has its
- * outcome, each run two steps, every twentieth of them too long for its row, and a visible call.
+ * Inserts old data into the rooms of the load, so that deletions and the load lock the same rows of spaces. Each message has
+ * its outcome, and each run has two steps and a visible call. Every twentieth step is too long to be stored in its row.
  */
 async function makeOld({ prisma }: Database, rooms: Room[], count: number): Promise<void> {
   const spaceIds = rooms.map(({ spaceId }) => spaceId)
@@ -74,7 +77,7 @@ interface Stretch {
   until: number
 }
 
-/** For each period: the number of replies, and the longest times without one. */
+/** Returns, for each period, the number of replies and the longest times without a reply. */
 function during(stretches: Stretch[], answered: number[]) {
   const sorted = answered.toSorted((a, b) => a - b)
   let count = 0
@@ -136,7 +139,7 @@ export const retention: Benchmark = {
     const [alone, beside]: [Stretch[], Stretch[]] = [[], []]
     let isDone = false
     const load = sayAll(rooms, answered, () => isDone)
-    // With and without retention in turn, for the same time: longer periods have longer maxima.
+    // Measures with and without retention in turn, for equal times, because a longer period is likely to have a longer maximum.
     while ((await oldIn(kept.db)) > 0) {
       const from = now()
       await kept.sweep()

@@ -14,7 +14,7 @@ const SAVES = 300
 const WARM_UP = 50
 const THOUGHT = { role: 'assistant' as const, content: 'I read what came in, and there is nothing to do. '.repeat(20) }
 
-/** An agent with that many cycles, each as long as the measured ones. */
+/** Creates an agent with that many cycles, each as long as the measured ones. */
 async function agentAfter(parley: TestApplication, count: number): Promise<string> {
   const { id } = await thinkingOn(parley).bot(`After ${count}`)
   const messages = [{ role: 'user', content: 'INBOX (1 event, then):\n- [SERVICE bench] {}' }, THOUGHT]
@@ -33,7 +33,7 @@ async function agentAfter(parley: TestApplication, count: number): Promise<strin
   return id
 }
 
-/** One cycle without a model; returns the milliseconds of its end, including the save. */
+/** Returns a function that runs one cycle without a model, and returns how many ms its end took, including the save. */
 function thinkerOf({ app }: TestApplication) {
   const { platform } = app
   const core = createCore(platform)
@@ -74,7 +74,7 @@ export const saving: Benchmark = {
     const think = thinkerOf(parley)
     const took = { few: [] as number[], many: [] as number[] }
     for (let n = 0; n < WARM_UP + SAVES; n++) {
-      // In turn, so that other load affects both alike; the young agent stays young.
+      // The two agents take turns, so that other load affects both alike.
       const times = { few: await think(agents.few), many: await think(agents.many) }
       if (n < WARM_UP) continue
       took.few.push(times.few)

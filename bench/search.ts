@@ -9,10 +9,10 @@ const QUICK_MANY = { postgres: 200_000, embedded: 10_000 }
 const MOST_MS = { postgres: 100, embedded: 300 }
 const LOOKS = 100
 const POSTS = 300
-/** Posting with the index, compared with posting without its triggers. */
+/** How much slower posting with the index may be than posting without the triggers that maintain the index. */
 const MORE_FOR_POSTING = 1.1
 const TEXTS = 5000
-/** One text in a thousand has a given rare word, one in a hundred a usual one, and one in ten a frequent one. */
+/** A rare word is in one text in a thousand, a usual word in one in a hundred, and a frequent word in one in ten. */
 const textAt = (n: number) =>
   `${PROSE[n % PROSE.length]} rare${n % 1000} usual${n % 100} frequent${n % 10} ${PROSE[(n * 7 + 3) % PROSE.length]}`
 const PROSE = [
@@ -28,7 +28,7 @@ const SEARCH = `query ($query: String!, $order: SearchOrder!) { search(query: $q
 const SEND = `mutation ($spaceId: ID!, $text: String!) { sendMessage(input: { spaceId: $spaceId, text: $text }) { __typename } }`
 
 type Stack = 'postgres' | 'embedded'
-/** `SEARCH_STACKS=embedded` measures only that. */
+/** `SEARCH_STACKS=embedded` measures only the embedded stack. */
 const STACKS = (process.env['SEARCH_STACKS'] ?? 'postgres,embedded').split(',') as Stack[]
 const KINDS: Record<string, (n: number) => string> = {
   'a word of 0.1 %': (n) => `rare${n % 1000}`,
@@ -50,14 +50,14 @@ async function searched(parley: TestServer, human: HumanViewer, stack: Stack): P
         if (errors !== undefined) throw new Error(errors[0]?.message)
       }
       const figure = { what: `${stack}, ${kind}, ${order}: p95`, value: percentile(times, 0.95), unit: 'ms' }
-      // The promise is about words in at most 1 % of the messages.
+      // The promised limit applies to words that occur in at most 1 % of the messages.
       figures.push(kind.includes('10 %') ? figure : { ...figure, bound: { atMost: MOST_MS[stack] } })
     }
   }
   return figures
 }
 
-/** Posts in turn with and without the triggers that keep the index. */
+/** Posts alternately with and without the triggers that maintain the index. */
 async function posted(parley: TestServer, human: HumanViewer, spaceId: string): Promise<Figure[]> {
   const { prisma } = parley.app.platform.db
   const client = await parley.clientOf(human)

@@ -9,7 +9,7 @@ const AT_ONCE = 20
 const CALLS = 2000
 const WARM_UP = 200
 
-/** Milliseconds of each call, `AT_ONCE` at a time. */
+/** Returns the milliseconds of each call, with `AT_ONCE` concurrent calls. */
 async function timesOf(calls: number, call: (lane: number) => Promise<unknown>): Promise<number[]> {
   const times: number[] = []
   let left = calls

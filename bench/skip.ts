@@ -6,26 +6,26 @@ import type { Benchmark } from './support/figures.ts'
 
 const MEMBERS = 10
 const MESSAGES = 50
-/** Every fifth message is for the agent. */
+/** Every fifth message concerns the agent. */
 const RELEVANT_EVERY = 5
 const CHATTER = 'has anybody seen the numbers of last week, and do we still meet on Thursday to talk about them?'
 
 interface Spent {
   tokens: number
-  /** The first skipped cycle: its consciousness is empty. */
+  /** The tokens of the first cycle that skips, when the consciousness is still empty. */
   skipInput: number
   skipTools: number
   skipOutput: number
 }
 
-/** The size of the requests of a run of the room, and of the responses. */
+/** Estimates the input tokens of a model request: its messages and its tools. */
 function tokensOf({ body }: ModelRequest): number {
   return estimateTokens(body.messages) + estimateTokens(body.tools ?? [])
 }
 
 const toolTokensOf = ({ body }: ModelRequest): number => estimateTokens(body.tools ?? [])
 
-/** Plays the room: the agent replies to its own messages; `otherwise` decides about the rest. */
+/** Plays the conversation. The agent replies to messages that mention it, and `otherwise` decides what it does about the rest. */
 async function play(otherwise: (request: ModelRequest) => ModelAction[], tools?: string[]): Promise<Spent> {
   const parley = await startApplication({ stack: 'embedded' })
   const thinking = thinkingOn(parley)
@@ -75,7 +75,7 @@ const skips = (): ModelAction[] => [{ toolCall: 'skip', input: { reason: 'Not ad
 const looks = (request: ModelRequest): ModelAction[] =>
   request.step === 0 ? [{ toolCall: 'enter_space', input: { spaceId: spaceIn(request) } }] : [{ text: 'Not for me.' }]
 
-/** The tokens of a preview of two waiting events, as in the prompt of a later step. */
+/** Estimates the tokens of a preview of two waiting events, as the prompt of a later step contains it. */
 async function previewTokens(): Promise<number> {
   const parley: TestApplication = await startApplication({ stack: 'embedded' })
   const thinking = thinkingOn(parley)

@@ -28,7 +28,7 @@ async function putToBed(url: string, count: number): Promise<void> {
   await db.close()
 }
 
-/** A process with that many idle agents. */
+/** Starts a process with that many idle agents, and measures it. */
 async function rest(count: number): Promise<Resting> {
   const database = await createTestDatabase({ isDurable: true })
   await putToBed(database.url, count)

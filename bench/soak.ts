@@ -10,22 +10,22 @@ import { say, watchRoom } from './support/watch.ts'
 
 const MINUTES = Number(process.env['SOAK_MINUTES'] ?? 30)
 const QUICK_MINUTES = 3
-/** The retention as a share of the whole time: after that, deletions match insertions. */
+/** How long rows are retained, as a share of the whole run. After that time, the server deletes as many rows as it inserts. */
 const KEPT_SHARE = 1 / 10
 const SAMPLE_MS = 5000
 const SWEEP_MS = 2000
 /**
- * PostgreSQL's own interval, unless autovacuum is off: then the benchmark vacuums, or deleted rows would never be
- * reused.
+ * The interval of PostgreSQL's autovacuum. If autovacuum is off, the benchmark vacuums at this interval, because the space of
+ * deleted rows would never be reused otherwise.
  */
 const VACUUM_MS = 60_000
-/** Compares the last third with the middle one. */
+/** The maximum ratio of the last third to the middle third. */
 const MOST_GROWTH = 1.1
-/** A smaller growth than this many rows does not count. */
+/** Growth by fewer rows than this is ignored. */
 const ROWS_OF_CHANCE = 50
-/** Agents keep their memory: the cycles of a persistent agent are never deleted. */
+/** Tables that are never cleaned up: the cycles of a persistent agent are its memory. */
 const KEPT_FOR_EVER = ['Cycle']
-/** The intervals of people's actions in ms, each in a separate room, spread over time. */
+/** The rooms, each with the interval in ms at which a person acts in it. The starts are spread over time. */
 const ROOMS = [
   ...Array.from({ length: 8 }, () => ({
     model: modelName(50, 10),
@@ -37,10 +37,10 @@ const ROOMS = [
   { model: 'skips', everyMs: 1000, agents: 1, mind: 'PERSISTENT' as const },
   { model: 'fails', everyMs: 5000, agents: 1, mind: 'STATELESS' as const },
 ]
-/** Agents that respond to each other do so a few times: the rate is even, and below the limit of a process. */
+/** Agents that answer each other stop after a few messages, so the rate is even and below the limit of a process. */
 const SETTINGS = { PARLEY_MAX_ROOT_RUNS: '6' }
 const READS_EVERY_MS = 500
-/** A duration that does not depend on Parley's data: if it grew, the machine was slower. */
+/** The duration of this request does not depend on Parley's data. If it grew, the machine became slower. */
 const LOOKS_EVERY_MS = 100
 const LOOK = '{ viewer { id } }'
 const RECONNECTS_EVERY_MS = 1000
@@ -66,7 +66,7 @@ async function every(ms: number, until: number, task: () => Promise<unknown>): P
   await Promise.all(begun)
 }
 
-/** A person connects, reads, and disconnects. */
+/** Connects as a person, reads, and disconnects. */
 async function comeAndGo(origin: string, { token, spaceId }: Room): Promise<void> {
   const client = createParleyClient({ origin, token })
   const watch = await watchRoom({ human: client, spaceId, token, agentIds: [] })
@@ -95,7 +95,7 @@ async function sample(processes: Record<string, number>, { db }: BriefRetention)
   }
 }
 
-/** The values of the middle third and of the last one. */
+/** Returns the values of the middle third and of the last one. */
 function thirds<T extends { at: number }>(all: T[], from: number, to: number): { middle: T[]; last: T[] } {
   const third = (to - from) / 3
   const between = (since: number) => all.filter(({ at }) => at >= since && at < since + third)
@@ -117,7 +117,7 @@ function compared(what: string, unit: string, middle: number, last: number, chan
   ]
 }
 
-/** The time of the request, and its duration. */
+/** When the request started, and how long it took. */
 interface Answered {
   at: number
   ms: number
@@ -148,7 +148,10 @@ async function load(stack: Stack, until: number, { sent, looked }: Pick<Measured
   await Promise.all(rooms.map(({ human }) => human.close()))
 }
 
-/** A subscriber of each room, in a process that discards events: garbage collection here would distort the times. */
+/**
+ * Subscribes to each room from a process that discards events, because garbage collection in this process would distort the
+ * times.
+ */
 async function watchAll({ parley }: Stack, rooms: Room[]): Promise<Crowd> {
   const crowd = startCrowd()
   const sockets = rooms.map((room) => [subscribingTo(room, parley.origin)])
@@ -203,7 +206,7 @@ const percentileOf = (answers: Answered[], share: number) =>
     share,
   )
 
-/** The values of each minute: they show whether something grew, or one minute was an exception. */
+/** The values of each minute show whether a value grew steadily or had one exceptional minute. */
 function minutesOf({ samples, sent, looked, from, until }: Measured) {
   return Array.from({ length: Math.round((until - from) / 60_000) }, (_, minute) => {
     const isIn = ({ at }: { at: number }) => Math.floor((at - from) / 60_000) === minute

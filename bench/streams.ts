@@ -13,8 +13,8 @@ const MODEL = modelName(SECONDS * TOKENS_A_SECOND, 1000 / TOKENS_A_SECOND)
 const LOOPS = AGENTS * RUNS_OF_AN_AGENT
 
 /**
- * The same loops with `streamText` only: their cost, with and without merged parts; and, from another run, the latency of
- * each token.
+ * Runs the same loops with `streamText` only, to measure their cost with and without merged parts and, in a separate run, the
+ * latency of each token.
  */
 async function runAlone(model: Model) {
   const order = { baseUrl: model.baseUrl, model: MODEL, loops: LOOPS, atOnce: LOOPS }

@@ -13,7 +13,7 @@ const BYTES = 25 * 1024 * 1024
 const ROUNDS = 8
 const QUICK_ROUNDS = 2
 const MOST_MORE_MEBIBYTES = 100
-/** Requests of another human during uploads, compared with those before them. */
+/** The requests of another human during the uploads are compared with those before the uploads. */
 const MOST_SLOWER = 1.5
 const EVERY_MS = 10
 const IDLE_SECONDS = 20
@@ -38,7 +38,7 @@ async function measure(stack: Stack, quick: boolean): Promise<Figure[]> {
   const [watcher, uploader] = [await createRoom(stack, null), await createRoom(stack, null)]
   const child = fork(path.join(import.meta.dirname, 'support/upload-process.ts'))
   const order = { origin: stack.parley.origin, token: uploader.token, files: FILES, bytes: BYTES }
-  // The first uploads load code.
+  // The first uploads are not measured, because they load code.
   await upload(child, { ...order, files: 1 })
   await queried(watcher, sleep(1000))
   const idle = await queried(watcher, sleep((quick ? QUICK_IDLE_SECONDS : IDLE_SECONDS) * 1000))
@@ -90,7 +90,7 @@ async function upload(child: ReturnType<typeof fork>, order: UploadOrder): Promi
 
 const sleep = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms))
 
-/** The duration of each small query of a human, in ms, until `end`. */
+/** Records the duration of each small query of a human, in ms, until `end`. */
 async function queried({ human }: Room, end: Promise<unknown>): Promise<number[]> {
   const times: number[] = []
   let isOver = false

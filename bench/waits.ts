@@ -6,7 +6,10 @@ import { type Benchmark, percentile } from './support/figures.ts'
 
 const WAITS = 100
 
-/** From the posting of a reply until the wait has it. One reply at a time: its latency, not a queue's. */
+/**
+ * Measures the time from posting a reply until the waiting run has received it. Replies are sent one at a time, so the result
+ * is a latency without queueing.
+ */
 async function measure(databaseUrl: string, redisUrl: string) {
   const stack = await openWaitingStack(databaseUrl, { url: redisUrl, prefix: 'bench:' })
   const client = new Redis(redisUrl)

@@ -1,5 +1,6 @@
 #!/usr/bin/env node
-// The command `parley`. ES5 only, so that a Node that is too old can read it; run.cjs is for the others.
+// The command `parley`. ES5 only, so that a Node that is too old can parse the file and print an error. A new enough Node
+// continues in run.cjs.
 'use strict'
 var node = require('./node-version.cjs')
 

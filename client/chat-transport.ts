@@ -17,9 +17,9 @@ export interface ChatTransportOptions {
 type Chunks = ReadableStream<UIMessageChunk>
 
 /**
- * Connects `useChat` of the AI SDK to a space. The replies to a message become one answer, with a text part for each
- * text that agents post and a dynamic tool part for each visible call. Stopping the answer stops its runs and the runs
- * that these started.
+ * Connects `useChat` of the AI SDK to a space. The replies to a message become one answer, with a text part for each text that
+ * agents post and a dynamic tool part for each visible call. Stopping the answer stops its runs and all runs that those
+ * started.
  */
 export function createChatTransport<UI extends UIMessage = UIMessage>(
   options: ChatTransportOptions,
@@ -77,7 +77,7 @@ function watched(space: LiveSpace): Promise<() => void> {
 
 const ALIVE = ['QUEUED', 'RUNNING', 'WAITING_TOOL']
 
-/** Whether a run of the message's turn was still active when the space was loaded. */
+/** Returns whether a run of the message's turn was still active when the space was loaded. */
 function isUnderWay(space: LiveSpace, question: Message): boolean {
   const turn = messagesOfTurn(space.getState().messages, question)
   const outcomes = turn.flatMap((message) => message.outcomes)
@@ -117,7 +117,7 @@ function answerTo(
       const abort = () => {
         const woken = question.outcomes.flatMap(({ run }) => (run === null ? [] : [run.id]))
         for (const runId of new Set([...woken, ...runIds])) {
-          // Ignore the error for runs that have already ended.
+          // Ignore the error that the server returns for runs that have already ended.
           connection.ask(STOP_RUN, { runId, cascade: true }).catch(() => {})
         }
         written.close()
@@ -141,7 +141,7 @@ function answerTo(
   })
 }
 
-/** Creates a function that writes the new content of each part. */
+/** Creates a function that writes what is new in each part. */
 function createPartWriter(enqueue: (chunk: UIMessageChunk) => void) {
   const lengths = new Map<string, number>()
   const open = new Set<string>()

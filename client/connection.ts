@@ -11,11 +11,11 @@ export interface ConnectionOptions {
    */
   url?: string
   /**
-   * The bearer token. If this is a function, it is called before each request and each time the socket is opened, so
-   * that it can renew the token. When the socket's token expires, a new socket with a new token continues all
-   * subscriptions. If the function fails or takes more than 10 s, a request fails with its error; subscriptions wait,
-   * and the function is called again with a growing delay. In a page served by Parley, the token may be absent, and the
-   * session cookie is used (`POST /auth/token` opens a session).
+   * The bearer token, or a function that returns it. The function is called before each request and each time the socket is
+   * opened, so that it can renew the token. When the socket's token expires, a new socket with a new token continues all
+   * subscriptions. If the function fails or takes more than 10 s, a request fails with its error; subscriptions wait, and the
+   * function is called again with a growing delay. In a page served by Parley, the token may be absent: the session cookie is
+   * then used (`POST /auth/token` opens a session).
    */
   token?: string | (() => string | Promise<string>) | undefined
   /** A WebSocket implementation, for runtimes without one, such as Node before version 22. */
@@ -36,8 +36,8 @@ export interface Connection extends Observable<ConnectionState> {
    */
   ask<Data, Variables>(operation: Operation<Data, Variables>, variables: Variables): Promise<Data>
   /**
-   * Subscribes, and subscribes again after a lost connection or a temporary server error. The latter uses the current
-   * values of `variables`, so update the cursor in them to miss no event. Returns a function that unsubscribes.
+   * Subscribes, and subscribes again after a lost connection or a temporary server error. A new attempt uses the current values
+   * of `variables`, so update the cursor in them to miss no event. Returns a function that unsubscribes.
    */
   watch<Data, Variables extends Record<string, unknown>>(
     operation: Operation<Data, Variables>,
@@ -85,7 +85,7 @@ async function post<Data>(endpoint: string, authorization: () => Promise<string 
   const headers = {
     'content-type': 'application/json',
     accept: 'application/graphql-response+json',
-    // Without a token, the browser adds the session cookie, which the server accepts with this header only.
+    // Without a token, the browser adds the session cookie, which the server accepts only together with this header.
     ...(bearer === null ? { 'x-parley-csrf': '1' } : { authorization: bearer }),
   }
   const response = await fetch(endpoint, { method: 'POST', headers, body: JSON.stringify(body) }).catch(() => {
@@ -114,12 +114,12 @@ function follow<Data>(
     stop()
     onEnd(error)
   }
-  /** Calls `onData` and catches its errors, which would end every subscription of the socket. */
+  /** Calls `onData` and catches its errors. An uncaught error would end every subscription of the socket. */
   function deliver(data: Data): void {
     try {
       onData(data)
     } catch (failure) {
-      // biome-ignore lint/suspicious/noConsole: a library has no log of its own, and its caller did not ask for this
+      // biome-ignore lint/suspicious/noConsole: this library has no logger, and the caller has no handler for this error
       console.error('Could not process an event from the server.', failure)
     }
   }

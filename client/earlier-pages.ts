@@ -11,8 +11,8 @@ export interface EarlierPages {
   /** Loads pages until the message with this `seq` is loaded. @throws ParleyError */
   loadUntil(seq: number): Promise<void>
   /**
-   * Drops all messages except the newest `count`. `hasEarlier` is then true, and `loadEarlier` loads them again.
-   * Messages are dropped only by this call, which is meant for clients that stay open for hours. The call does nothing
+   * Drops all messages except the newest `count`. `hasEarlier` is then true, and `loadEarlier` loads the dropped messages
+   * again. Messages are dropped only by this call, which is meant for clients that stay open for hours. The call does nothing
    * while earlier messages are loading.
    */
   keepNewest(count: number): void

@@ -1,4 +1,4 @@
-/** The reason why a request failed, with a message for people. */
+/** The reason why a request failed, with a message for people to read. */
 export class ParleyError extends Error {
   /**
    * `NETWORK` if there was no response; otherwise a code of the server (`UNAUTHENTICATED`, `NOT_FOUND`, `CONFLICT`, …).
@@ -64,10 +64,7 @@ function errorOfFailures(failures: Failure[]): ParleyError {
   return new ParleyError(words.join(' '), code, retryAfterMs)
 }
 
-/**
- * Returns the payload of a mutation.
- * @throws ParleyError with the reason and its code if the mutation failed
- */
+/** Returns the payload of a mutation. @throws ParleyError with the reason and the code if the mutation failed */
 export function payloadOf<Result extends { __typename: string }, Name extends Result['__typename']>(
   result: Result,
   name: Name,
@@ -81,7 +78,7 @@ export function payloadOf<Result extends { __typename: string }, Name extends Re
   )
 }
 
-/** Converts a type name to a code: `NotFoundError` to `NOT_FOUND`. */
+/** Converts the name of an error type to a code: `NotFoundError` to `NOT_FOUND`. */
 function codeOf(typename: string): string {
   return typename
     .replace(/Error$/, '')

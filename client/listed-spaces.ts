@@ -9,7 +9,7 @@ const LEAST_WAIT_MS = 1000
 
 export type ListedSpace = LiveListedSpaceFragment
 
-/** The viewer's spaces: a list that is loaded page by page, updated by events, which are newer than the list. */
+/** The viewer's spaces: a list that is loaded page by page and updated by events. An event is newer than the list. */
 export function createListedSpaces(connection: Connection, onChange: () => void) {
   const spaces = new Map<string, ListedSpace>()
   /** Ids of spaces that events changed while the list was being loaded. */
@@ -64,7 +64,7 @@ export function createListedSpaces(connection: Connection, onChange: () => void)
 const timeOf = ({ lastMessage, createdAt }: ListedSpace) => lastMessage?.createdAt ?? createdAt
 
 /**
- * Loads a page. If the server asks for a later retry, waits and retries. Returns null if the page is no longer needed.
+ * Loads a page. If the server asks the client to retry later, waits and retries. Returns null if the page is no longer needed.
  * @throws ParleyError
  */
 async function loadPage(

@@ -13,9 +13,9 @@ export interface RunState extends RunRecord {
   error: ParleyError | null
 }
 
-/** A run from its start to its end, which is followed while there are listeners. */
+/** A run that is followed from its start to its end while there are listeners. */
 export interface LiveRun extends Observable<RunState> {
-  /** Stops the run; with `cascade` also every run that it started. @throws ParleyError */
+  /** Stops the run and, with `cascade`, also every run that it started. @throws ParleyError */
   stop(options?: { cascade?: boolean }): Promise<void>
 }
 

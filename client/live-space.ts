@@ -16,7 +16,7 @@ import { isReply, type Message, type SpaceEvent, threadOf } from './space-events
 import { createThreadCounts, type ThreadSummary } from './thread-counts.ts'
 import { createTranscript, type Space } from './transcript.ts'
 
-/** The activity of one agent of the space, in all spaces. */
+/** The current work of one agent of the space, in all spaces. */
 export type AgentActivity = LiveAgentActivitySubscription['agentActivity']
 
 /** Whether a person is present, and until when the person is shown as typing. */
@@ -32,7 +32,7 @@ export interface SpaceState {
   space: Space | null
   /** The newest messages in the order of the space, without gaps. */
   messages: readonly Message[]
-  /** Whether there are messages before the first of `messages`. */
+  /** Whether there are messages before the first one in `messages`. */
   hasEarlier: boolean
   isLoadingEarlier: boolean
   /** The viewer's first unread message when the space was first loaded. */
@@ -54,7 +54,7 @@ export interface Outgoing {
   mentionedAgentId?: string | null
   /** Members, humans or agents, at most 20. */
   mentionedIds?: string[]
-  /** A message of the space, whose thread the new message joins or begins. */
+  /** A message of the space. The new message joins its thread, or starts a thread on it. */
   replyToId?: string
   /** Use the same key for every attempt to send the same message, so that it is posted only once. */
   idempotencyKey?: string

@@ -11,16 +11,16 @@ import { createTranscript, type Transcript } from './transcript.ts'
 /** The current state of a thread. */
 export interface ThreadState {
   /**
-   * `loading` until the first page; `ended` if there is no such thread in this space. While `loading`, `error` has the
-   * reason why the thread could not be loaded. While `live`, it has the reason why the thread could not be loaded again
-   * after events were lost, so that `replies` is outdated. Both are retried.
+   * `loading` until the first page; `ended` if there is no such thread in this space. While `loading`, `error` is the reason
+   * why the thread could not be loaded. While `live`, `error` is the reason why the thread could not be loaded again after
+   * events were lost; `replies` is then outdated. The client retries in both cases.
    */
   status: 'loading' | 'live' | 'ended'
   /** The message that started the thread; null once retention has deleted it. */
   root: Message | null
   /** The newest replies in the order of the space, without gaps. */
   replies: readonly Message[]
-  /** Whether there are replies before the first of `replies`. */
+  /** Whether there are replies before the first one in `replies`. */
   hasEarlier: boolean
   isLoadingEarlier: boolean
   error: ParleyError | null
@@ -59,7 +59,7 @@ export function createLiveThread(connection: Connection, { spaceId, rootId, isFo
   }
   let root: Transcript
   let replies: Transcript
-  /** Events that arrive while the first page is being requested; null if it is not. */
+  /** Events that arrive while the first page is being requested; null if no request is in progress. */
   let meanwhile: SpaceEvent[] | null = null
   let loads = 0
   /** The timer of the next attempt after a failure. Events before that attempt are ignored, because it reads newer data. */

@@ -10,7 +10,7 @@ import { createObservable, type Observable } from './observable.ts'
 import { VIEWER_EVENTS } from './operations.ts'
 
 export type Viewer = Omit<LiveViewerStateFragment, 'pendingToolCalls' | 'unreadCount'>
-/** A tool call that waits for an answer by the viewer, with the message that shows the call. */
+/** A tool call that waits for an answer from the viewer, with the message that shows the call. */
 export type WaitingCall = LiveWaitingCallFragment
 type ViewerEvent = LiveViewerEventsSubscription['viewerEvents']
 /** A notification for the viewer. `number` increases with each notification. */

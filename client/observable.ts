@@ -1,11 +1,10 @@
-/** A state that notifies of changes, as React's `useSyncExternalStore` and other frameworks expect. */
+/** A state with change notifications, in the form that React's `useSyncExternalStore` and other frameworks expect. */
 export interface Observable<State> {
   /** Returns the current state, as the same object until it changes. Unchanged parts keep their identity. */
   getState(): State
   /**
-   * Calls `listener` after changes, and once for several changes at the same time. The source starts with the first
-   * listener and pauses after the last one has left; the next listener resumes it. Returns a function that removes the
-   * listener.
+   * Calls `listener` after changes; several changes at the same time cause one call. The source starts with the first listener,
+   * pauses when the last one has been removed, and resumes with the next. Returns a function that removes the listener.
    */
   subscribe(listener: () => void): () => void
 }
@@ -35,7 +34,7 @@ export function createObservable<State>({ read, start }: ObservableOptions<State
       return state
     },
     subscribe(listener: () => void): () => void {
-      // Wrap the function, so that passing it twice adds two listeners.
+      // Wrap the function, so that adding the same function twice adds two listeners.
       const own = () => listener()
       listeners.add(own)
       try {

@@ -84,7 +84,7 @@ graphql(`
   fragment LiveThreadSummary on Thread { replyCount lastReplyAt unreadCount }
 `)
 
-// With `$rootsOnly`, the result has no replies of threads, but their number.
+// With `$rootsOnly`, the result has no replies, but the number of replies of each thread.
 graphql(`
   fragment LiveMessages on MessageConnection {
     edges { node { ...LiveMessage thread @include(if: $rootsOnly) { ...LiveThreadSummary } } }

@@ -3,8 +3,7 @@ import { errorOf } from './errors.ts'
 const SMALLER = 4
 
 /**
- * Requests a page. If the server rejects the page as too large for one response, because items are long, requests a
- * smaller page.
+ * Requests a page. If the server rejects the page because it is too large for one response, requests a smaller page.
  * @param request requests at most `size` items; the page's `pageInfo` says whether there are more
  * @throws ParleyError if not even one item fits, and for any other failure
  */

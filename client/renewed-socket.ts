@@ -10,30 +10,30 @@ export type ConnectionState = 'idle' | 'connecting' | 'live' | 'lost' | 'refused
 export interface RenewedSocketOptions {
   url: string
   /**
-   * Returns the token; null to use the session cookie. Called each time before the socket is opened, and again later if
-   * it fails.
+   * Returns the token; null to use the session cookie. Called each time before the socket is opened, and again later if the
+   * call fails.
    */
   authorization(): Promise<string | null>
   /** Whether `authorization` may return a different token at the next call. */
   canRenew: boolean
   webSocketImpl: unknown
-  /** How long `authorization` may take. */
+  /** How long a call of `authorization` may take. */
   tokenTimeoutMs?: number
   tell(state: ConnectionState): void
 }
 
-/** The socket of all subscriptions. When its token expires, another socket with a new token replaces it. */
+/** Manages the socket of all subscriptions. When the socket's token expires, another socket with a new token replaces it. */
 export interface RenewedSocket {
   /** Returns the client of the current socket, which opens with its first subscription. @throws ParleyError */
   client(): Client
-  /** Call it for each result, which proves that the server has accepted the socket's token. */
+  /** Call this for each result, which proves that the server has accepted the socket's token. */
   accept(client: Client): void
   /**
    * Replaces the socket after the server rejected the client's token.
    * @returns false if that token was already a renewed one, so that the refusal is permanent
    */
   renew(client: Client): boolean
-  /** Whether the client was replaced, so that its subscriptions continue with the current client. */
+  /** Returns whether the client was replaced, so that its subscriptions continue with the current client. */
   isReplaced(client: Client): boolean
   close(): void
 }
@@ -48,8 +48,8 @@ const LINGER_MS = 5000
 /** The time limit of a token function, which may hang when the network connection is lost. */
 const TOKEN_TIMEOUT_MS = 10_000
 /**
- * The code with which a socket without a token is closed. Unlike after its own codes, graphql-ws opens another socket
- * after this one.
+ * The code for closing a socket that has no token. After this code, graphql-ws opens another socket; after its own codes, it
+ * does not.
  */
 const NO_TOKEN_CLOSE = 4900
 /** After this time, the token of an open socket counts as accepted, even without a result. */
@@ -137,10 +137,10 @@ function openSocket(options: RenewedSocketOptions, on: SocketListeners): Client 
   /** The token of the socket that is being opened; undefined if the token function failed. */
   let bearer: string | null | undefined
   return createClient({
-    // Fetch the token before the socket opens, because the server closes a socket on which no token arrives soon.
+    // Fetch the token before the socket opens, because the server soon closes a socket on which it receives no token.
     url: async () => {
       bearer = await inTime(authorization(), tokenTimeoutMs).catch((failure) => {
-        // biome-ignore lint/suspicious/noConsole: a library has no log of its own, and the connection tries again
+        // biome-ignore lint/suspicious/noConsole: this library has no logger, and the connection tries again
         console.warn('The token function failed. The connection will call the function again soon.', failure)
         return undefined
       })

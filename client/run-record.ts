@@ -62,7 +62,7 @@ export function withRunEvent(record: RunRecord, event: RunEvent): RunRecord {
   }
 }
 
-/** Returns the record for a snapshot after a gap. The earlier steps are unknown, so all calls are put into one step. */
+/** Returns the record for a snapshot after a gap. The earlier steps are unknown, so all calls belong to one step. */
 function fromSnapshot({ run: { toolCalls, ...run } }: Extract<RunEvent, { __typename: 'RunSnapshot' }>): RunRecord {
   const waiting = toolCalls.filter(({ status }) => status === 'WAITING')
   const index = Math.max(0, run.stepCount - 1)
@@ -82,7 +82,7 @@ function withStep(record: RunRecord, index: number, change: (step: RunStep) => R
   return { ...record, steps }
 }
 
-/** Adds a call to the step that streamed its input, else to the last step. */
+/** Adds a call to the step that streamed its input, or else to the last step. */
 function withCall(record: RunRecord, call: ToolCall): RunRecord {
   const others = record.waiting.filter(({ id }) => id !== call.id)
   const waiting = call.status === 'WAITING' && others.length < record.waiting.length ? [...others, call] : others

@@ -68,8 +68,8 @@ export function withReplacement(
   const part = parts.find(({ index }) => index === partIndex)
   if (part !== undefined && part.__typename !== 'TextPart') return parts
   if (part === undefined || part.text.length < offset) return null
-  // A text that already contains the replacement was loaded after this event. An empty replacement, which only shortens
-  // the text, does not show this.
+  // The text already contains this replacement if it was loaded after the event. An empty replacement, which only shortens the
+  // text, cannot be detected in this way.
   if (text !== '' && part.text.startsWith(text, offset)) return parts
   const replaced = { ...part, text: part.text.slice(0, offset) + text }
   return parts.map((one) => (one === part ? replaced : one))
@@ -86,7 +86,7 @@ function furtherOf(known: MessagePart, part: MessagePart): MessagePart {
   return part
 }
 
-/** Returns the position of a status in the life of a call. A status that is not listed is final. */
+/** Returns the position of a status in the order in which a call passes through them. A status that is not listed is final. */
 function placeOf(status: string): number {
   const place = CALL_ORDER.indexOf(status)
   return place < 0 ? CALL_ORDER.length : place

@@ -14,8 +14,8 @@ const NOTHING: Counted = { replyCount: 0, lastReplyAt: null, unreadCount: 0, las
 const MOST_UNCOUNTED = 200
 
 /**
- * Counts the replies of threads: those that were counted by the server when the root messages were read, and those of
- * later events.
+ * The numbers of replies of threads: the server's counts from when the root messages were read, and the replies of later
+ * events.
  */
 export interface ThreadCounts {
   /** Returns the summaries by the id of the thread's root message, as a new map after each change. */
@@ -23,7 +23,7 @@ export interface ThreadCounts {
   /** Stores the summaries of a page of messages. */
   takePage(page: LiveMessagesFragment): void
   /**
-   * Counts a reply. Ignores a reply that was already counted.
+   * Counts a reply, unless it was already counted.
    * @param isRootLoaded whether the root message of the thread is loaded
    */
   count(reply: Message, isRootLoaded: boolean): void
@@ -37,7 +37,10 @@ export interface ThreadCounts {
 export function createThreadCounts(viewerId: string | null): ThreadCounts {
   const counted = new Map<string, Counted>()
   let shown: ReadonlyMap<string, ThreadSummary> | null = null
-  /** Replies of threads whose root message is not loaded. A page that is loaded later may not count them. */
+  /**
+   * Replies of threads whose root message is not loaded. The page that loads the root message later may not count these
+   * replies.
+   */
   let uncounted: Message[] = []
 
   function set(rootId: string, summary: Counted): void {

@@ -18,9 +18,8 @@ type Growth = Extract<SpaceEvent, { __typename: 'MessageTextDelta' | 'MessageTex
 const MOST_WAITING = 1000
 
 /**
- * The state of a space: the space itself and its newest messages, without gaps. `apply` accepts events in any order,
- * from any start, and more than once. Events that are too early wait, and `gaps` returns the messages with missing
- * events.
+ * The state of a space: the space itself and its newest messages, without gaps. `apply` accepts events in any order, starting
+ * anywhere, and more than once. Events that arrive too early wait, and `gaps` returns the messages with missing events.
  */
 export interface Transcript {
   readonly space: Space | null
@@ -31,9 +30,9 @@ export interface Transcript {
   messages(): readonly Message[]
   apply(event: SpaceEvent): void
   /**
-   * Call it before the page before the first message is requested. Returns a function that adds the page, or takes null
-   * if the request failed. Events that arrive in between are newer than the page. After a snapshot or `keepNewest`, the
-   * page is not adjacent any more and is ignored.
+   * Call this before requesting the page that precedes the first message. Returns a function that adds the page, or takes null
+   * if the request failed. Events that arrive in between are newer than the page. After a snapshot or `keepNewest`, the page is
+   * no longer adjacent and is ignored.
    */
   beginPage(): (page: LiveMessagesFragment | null) => void
   /**
@@ -86,7 +85,7 @@ export function createTranscript({ isPart = () => true }: TranscriptOptions = {}
     ordered.splice(at, known === undefined ? 0 : 1, message)
   }
 
-  /** Adds a message from an event. A message before the first loaded one is added later, with its page. */
+  /** Adds a message from an event. A message before the first loaded one is not added here, but with its page. */
   function take(message: Message): void {
     if (!isPart(message)) {
       leaveElsewhere(message)
@@ -124,7 +123,7 @@ export function createTranscript({ isPart = () => true }: TranscriptOptions = {}
     else unfinishedBefore.add(message.id)
   }
 
-  /** Applies the waiting events of a message that fit now. */
+  /** Applies the waiting events of a message that can now be applied. */
   function catchUp(id: string): void {
     const waiting = early.get(id)
     early.delete(id)
@@ -145,8 +144,8 @@ export function createTranscript({ isPart = () => true }: TranscriptOptions = {}
   function keep(growth: Growth): void {
     const waiting = early.get(growth.messageId) ?? []
     if (waiting.length < MOST_WAITING) waiting.push(growth)
-    // Keep the order of the stream if there is a replacement, which applies to the text at its position. Otherwise,
-    // sort by offset.
+    // If there is a replacement, keep the order of the stream, because a replacement applies to the text at its position.
+    // Without one, sort by offset.
     const isOrdered = waiting.some(({ __typename }) => __typename === 'MessageTextReplaced')
     early.set(growth.messageId, isOrdered ? waiting : waiting.sort((one, other) => offsetOf(one) - offsetOf(other)))
   }

@@ -20,9 +20,9 @@ export interface TurnListener {
 }
 
 /**
- * Follows the turn of a message: the runs of its outcomes, the messages that these runs post, the runs that those
- * messages start, and so on. For the outcome INBOX, it waits until the agent's think cycle claims the event. Returns a
- * function that stops following.
+ * Follows the turn of a message: the runs that the message starts, the messages that these runs post, the runs that those
+ * messages start, and so on. For the outcome INBOX, it waits until the agent's think cycle claims the event. Returns a function
+ * that stops following.
  */
 export function followTurn(
   connection: Connection,
@@ -62,7 +62,7 @@ export function followTurn(
   return end
 }
 
-/** Returns the current version of the turn's first message, and the answers so far. */
+/** Returns the current version of the turn's first message, and the answers received so far. */
 export function messagesOfTurn(messages: readonly Message[], trigger: Message): Message[] {
   const known = messages.find(({ id }) => id === trigger.id) ?? trigger
   const found = [known]
@@ -75,7 +75,7 @@ export function messagesOfTurn(messages: readonly Message[], trigger: Message): 
   return found
 }
 
-/** Returns the errors of an outcome. The end of a run may arrive before the outcome that reports the result. */
+/** Returns the errors of an outcome. The end of a run can arrive before the outcome that reports the result. */
 function failuresOf({ kind, error, run }: Message['outcomes'][number], runs: ReadonlyMap<string, LiveRun>): string[] {
   if (kind === 'FAILED') return [error ?? IT_FAILED]
   const known = kind === 'RUN' && run !== null ? runs.get(run.id)?.getState().run : null

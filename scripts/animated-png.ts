@@ -1,5 +1,5 @@
-// Creates an animated PNG (APNG, https://www.w3.org/TR/png-3/#animation-information) from PNGs that a browser takes: an
-// APNG is a PNG with further chunks. GIF and APNG encoders on npm have had no release for years; this needs only zlib.
+// Creates an animated PNG (APNG, https://www.w3.org/TR/png-3/#animation-information) from a browser's screenshots. An APNG is a
+// PNG with further chunks. The GIF and APNG encoders on npm have had no release for years; this one needs only zlib.
 import { crc32, deflateSync, inflateSync } from 'node:zlib'
 
 export interface Frame {
@@ -27,8 +27,8 @@ const RGBA = 6
 const FILTERS = [0, 1, 2, 4]
 
 /**
- * Combines frames of one size into a picture that loops for ever. Each frame but the first contains only the rectangle
- * that changed. Viewers without animation show the last frame.
+ * Combines frames of one size into a picture that loops for ever. Each frame except the first contains only the rectangle that
+ * changed. Viewers without support for animation show the last frame.
  */
 export function animatedPng(frames: readonly Frame[]): Buffer {
   const pictures = frames.map(({ png }) => decode(png))
@@ -42,7 +42,7 @@ export function animatedPng(frames: readonly Frame[]): Buffer {
     const area = before === undefined ? whole : changed(before, picture)
     const last = moves.at(-1)
     if (area !== null) moves.push({ area, data: encode(picture, area), shownMs })
-    // Nothing changed: shows the previous frame for longer.
+    // Nothing changed, so the previous frame is shown for longer.
     else if (last !== undefined) last.shownMs += shownMs
   }
   const header = Buffer.concat([numbers(whole.width, whole.height), Buffer.from([8, RGB, 0, 0, 0])])
@@ -96,7 +96,7 @@ function decode(png: Buffer): Picture {
   return { width, height, pixels }
 }
 
-/** Reverses the filters of the rows; the first byte of a row names its filter. */
+/** Reverses the filters of the rows. The first byte of each row is the number of its filter. */
 function unfiltered(filtered: Buffer, stride: number, height: number, bytes: number): Buffer {
   const rows = Buffer.alloc(stride * height)
   for (let y = 0; y < height; y++) {
@@ -111,8 +111,8 @@ function unfiltered(filtered: Buffer, stride: number, height: number, bytes: num
 }
 
 /**
- * Returns a filter's prediction of a byte from its neighbours on the left and above; a distance of 0 means that there
- * is none.
+ * Returns a filter's prediction of a byte from its neighbours on the left and above. A distance of 0 means that there is no
+ * neighbour on the left.
  */
 function predicted(kind: number, rows: Buffer, at: number, left: number, up: number): number {
   const a = left === 0 ? 0 : (rows[at - left] ?? 0)
@@ -126,7 +126,7 @@ function predicted(kind: number, rows: Buffer, at: number, left: number, up: num
   return toA <= toB && toA <= toC ? a : toB <= toC ? b : c
 }
 
-/** Encodes a rectangle of a picture, with the one filter for all rows that compresses best. */
+/** Encodes a rectangle of a picture. Applies to all its rows the filter that compresses best. */
 function encode({ width, pixels }: Picture, area: Rectangle): Buffer {
   const stride = area.width * 3
   const rows = Buffer.alloc(stride * area.height)

@@ -1,5 +1,5 @@
-// npm run audit: lists known vulnerabilities of the runtime dependencies, from the registry's audit service. Exit code
-// 1 for any of high severity, 2 if the service does not answer.
+// npm run audit: lists known vulnerabilities of the runtime dependencies, from the registry's audit service. Exits with 1 if a
+// vulnerability has severity high or critical, and with 2 if the service does not answer.
 import { spawnSync } from 'node:child_process'
 
 const { stdout } = spawnSync('npm', ['audit', '--omit=dev', '--json'], { encoding: 'utf8', timeout: 60_000 })

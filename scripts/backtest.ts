@@ -1,5 +1,6 @@
-// parley backtest <file>… --set agent.<id or name>.<field>=<value>…: replays recordings with changed agents beside the recorded
-// ones. Exit code 0: every check holds; 1: one does not, or a replay without the change is different; 2: unusable input.
+// parley backtest <file>… --set agent.<id or name>.<field>=<value>…: replays recordings with changed agents, and compares the
+// results with the recorded ones. Exit code 0: every check holds. 1: a check fails, or the replay without the change differs.
+// 2: the input cannot be used.
 import { readFileSync, writeFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
 import { readConfig } from '../src/config.ts'

@@ -5,7 +5,7 @@ import path from 'node:path'
 
 const ROOT = path.resolve(import.meta.dirname, '..')
 const DIST = path.join(ROOT, 'dist')
-/** Files other than TypeScript that the server or a command reads. */
+/** The files, other than TypeScript, that the server or a command reads. */
 const FILES = ['prisma/migrations', ...globSync('src/generated/**/{*.mjs,LICENSE}', { cwd: ROOT })]
 
 for (const needed of ['generated/gql.ts', 'node_modules/.bin/tsc']) {
@@ -14,7 +14,7 @@ for (const needed of ['generated/gql.ts', 'node_modules/.bin/tsc']) {
   process.exit(1)
 }
 rmSync(DIST, { recursive: true, force: true })
-// Builds the console again: a server may be serving web/dist, and web/dist may be older than the sources.
+// Builds the console again into dist/, because web/dist may be older than the sources, or in use by a running server.
 run('vite', 'build', 'web', '--outDir', path.join(DIST, 'web/dist'), '--emptyOutDir')
 run('tsc', '-p', 'tsconfig.package.json')
 for (const file of FILES) cpSync(path.join(ROOT, file), path.join(DIST, file), { recursive: true })

@@ -1,6 +1,6 @@
-// npm run check:arrows: checks the rules for imports in .dependency-cruiser.cjs, and whether the drawing of the layers in
-// docs/architecture.md is up to date; with `-- --update`, writes the drawing. It includes examples and benchmarks if their packages are
-// installed, because the rules refuse unresolved imports. A CI machine always installs them.
+// npm run check:arrows: checks the imports against the rules in .dependency-cruiser.cjs, and whether the drawing of the layers
+// in docs/architecture.md is up to date. With `-- --update`, writes the drawing. Examples and benchmarks are included only if
+// their packages are installed, because the rules reject unresolved imports. A CI machine always installs these packages.
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
@@ -12,7 +12,7 @@ interface Module {
   dependencies: { resolved: string; dependencyTypes: string[] }[]
 }
 
-/** Paths that the rules exclude, such as build results. */
+/** Paths that the rules ignore, such as build results. */
 const EXCLUDED: string[] = createRequire(import.meta.url)('../.dependency-cruiser.cjs').options.exclude.path
 const PAGE = 'docs/architecture.md'
 const DRAWING = /(?<=^<!-- drawn by npm run check:arrows -- --update -->\n).*?(?=^<!-- end -->$)/ms
@@ -27,7 +27,7 @@ function check(isUpdate: boolean): number {
   try {
     const report = path.join(folder, 'report.json')
     const parts = ['src', 'client', 'web', 'test', 'scripts', 'vitest.config.ts', ...own]
-    // This option replaces the one in the rules.
+    // This option replaces the one in the rules file.
     const excluded = [...EXCLUDED, ...left.map((folder) => `^examples/(test/)?${path.basename(folder)}`)].join('|')
     runWith('tools', 'depcruise', [...parts, '--exclude', excluded, '--output-type', 'json', '--output-to', report])
     if (runWith('tools', 'depcruise-fmt', ['--exit-code', '--output-type', 'err-long', report]) !== 0) return 1
@@ -45,7 +45,7 @@ function check(isUpdate: boolean): number {
   }
 }
 
-/** Returns the imports between the parts of src/, except types, without those that follow from others. */
+/** Returns the imports between the parts of src/, without type-only imports and without those that follow from other imports. */
 function drawingOf(modules: Module[]): string {
   const arrows = new Map<string, Set<string>>()
   for (const { source, dependencies } of modules) {

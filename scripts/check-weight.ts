@@ -29,7 +29,7 @@ const cache = bytesOf(path.join(ROOT, 'node_modules/.cache'))
 const productionMegabytes = Math.ceil((productionBytes.reduce((sum, bytes) => sum + bytes, 0) + cache) / 2 ** 20)
 const heavy = production.map(([folder]) => nameOf(folder)).filter((name) => NOT_IN_PRODUCTION.test(name))
 
-// The lock file also names binaries for other platforms, which are not installed.
+// The lock file also lists binaries for other platforms, which are not installed.
 const installed = locked.filter(([folder]) => existsSync(path.join(ROOT, folder)))
 console.log(`node_modules: ${megabytes} MB of ${MOST_MB}, ${installed.length} packages of ${MOST_PACKAGES}`)
 console.log(`in production: ${productionMegabytes} MB of ${MOST_PRODUCTION_MB}, ${production.length} packages`)

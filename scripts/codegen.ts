@@ -1,6 +1,6 @@
-// npm run codegen: generates the types of GraphQL operations from the committed schema: into `generated/` for the console, tests, benchmarks
-// and scripts, and into `client/generated/` for client/. An operation is the text of a call `graphql(…)`. Other operations in tests may be
-// invalid on purpose.
+// npm run codegen: generates the types of GraphQL operations from the committed schema, into `generated/` for the console,
+// tests, benchmarks and scripts, and into `client/generated/` for client/. Only texts in calls of `graphql(…)` are operations,
+// because tests also contain operations that are invalid on purpose.
 import { existsSync, globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { plugin, type TypeScriptDocumentsPluginConfig } from '@graphql-codegen/typescript-operations'
@@ -56,7 +56,7 @@ function operationsIn(patterns: string[]): Operation[] {
 /** @throws if an operation is invalid for the schema */
 async function typesOf(schema: GraphQLSchema, operations: readonly Operation[]): Promise<string> {
   const documents = operations.map(({ document, location }) => ({ document, location }))
-  // A fragment that no operation uses yet is not an error.
+  // A fragment that no operation uses yet is allowed.
   const rules = specifiedRules.filter((rule) => rule !== NoUnusedFragmentsRule)
   const errors = validate(schema, concatAST(documents.map(({ document }) => document)), rules)
   if (errors.length > 0) throw new Error(errors.map(String).join('\n\n'))

@@ -1,12 +1,12 @@
 /** The options of `parley backtest`. */
 export const BACKTEST_OPTIONS = {
-  /** agent.<id or name>.<field>=<value>; `@file` for the text of a file. */
+  /** agent.<id or name>.<field>=<value>; `@file` as the value reads the text from a file. */
   set: { type: 'string', multiple: true },
   /** A JSON file with checks. */
   checks: { type: 'string' },
-  /** `real` (the default: models that are set up here answer for changed agents) or `recorded`. */
+  /** `real` (the default) calls the configured models for changed agents; `recorded` uses the recorded responses. */
   models: { type: 'string' },
-  /** The model that judges rubrics. */
+  /** The model that evaluates rubrics. */
   judge: { type: 'string' },
   junit: { type: 'string' },
   markdown: { type: 'string' },

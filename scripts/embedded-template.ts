@@ -1,5 +1,5 @@
-// node scripts/embedded-template.ts, run by `npm ci`: creates the embedded database that a first start copies, and
-// fills Node's compile cache. Both only save time, so a failure is printed and ignored.
+// node scripts/embedded-template.ts, run by `npm ci`: creates the embedded database that a first start copies, and fills Node's
+// compile cache. Both steps only save time, so a failure is printed and ignored.
 import { enableCompileCache } from 'node:module'
 import path from 'node:path'
 

@@ -23,16 +23,14 @@ const TOOL = {
   approval: { quorum: 1 },
 }
 
-/** A text that a model streams a few words at a time, each when it is released. */
+/** A text that a model streams in pieces of a few words, each when the script releases it. */
 interface Speech {
   action: ModelAction
-  /** One function for each piece, which releases it. */
+  /** One function for each piece. Calling it releases the piece. */
   releases: (() => void)[]
 }
 
-/**
- * Plays a conversation in a space, and takes a frame of each step: a question, its answer, a second agent, an approval.
- */
+/** Plays a conversation in a space, and captures frames of each step: a question, its answer, a second agent, an approval. */
 export async function film(parley: TestServer, browser: Browser): Promise<Frame[]> {
   const [forecast, ordered] = [speechOf(FORECAST), speechOf(ORDERED)]
   const { ada, space } = await stage(parley, forecast, ordered)
@@ -75,10 +73,7 @@ export async function film(parley: TestServer, browser: Browser): Promise<Frame[
   return frames
 }
 
-/**
- * Creates a space in which agents take turns: the mentioned agent answers and mentions the other, which needs approval
- * to order.
- */
+/** Creates a space with two agents. The mentioned agent answers and mentions the other agent, which needs approval to order. */
 async function stage(parley: TestServer, forecast: Speech, ordered: Speech) {
   const iris = await parley.agent('Iris', { description: 'Knows the weather.' })
   const noor = await parley.agent('Noor', { description: 'Buys what is missing.', tools: [TOOL] })
@@ -111,7 +106,7 @@ function speechOf(text: string): Speech {
   return { action: { toolCall: 'send_message', chunks: [...chunks, '"}'] }, releases }
 }
 
-/** Releases a text piece by piece, and takes a frame when each is visible. */
+/** Releases a text piece by piece, and captures a frame when each piece is visible. */
 async function takeSpeech(page: Page, { releases }: Speech, take: () => Promise<void>): Promise<void> {
   const lengthOfAll = async () => (await page.locator('.markdown').allTextContents()).join('').length
   for (const release of releases) {

@@ -1,7 +1,7 @@
-// node scripts/generate-prisma.ts [--check]: writes src/generated/prisma from prisma/schema.prisma, and beside it the parts of Prisma and of
-// its adapter for PGlite that run in production. These files are committed: Prisma's command takes 290 MB, and its client contains the
-// query compilers of five databases, of which Parley uses one. The script does nothing while its sources are unchanged.
-// --check writes nothing, and exits with 1 if the committed files do not match the schema.
+// node scripts/generate-prisma.ts [--check]: writes src/generated/prisma from prisma/schema.prisma, together with the parts of
+// Prisma and of its adapter for PGlite that run in production. These files are committed, because Prisma's command takes 290
+// MB, and its client contains the query compilers of five databases, of which Parley uses one. The script does nothing if its
+// sources are unchanged. --check writes nothing, and exits with 1 if the committed files do not match the schema.
 import { createHash } from 'node:crypto'
 import { copyFileSync, existsSync, globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
@@ -14,7 +14,7 @@ const CHECKSUM = path.join(GENERATED, 'checksum')
 const RUNTIME = path.join(GENERATED, 'prisma-runtime')
 const ADAPTER = path.join(GENERATED, 'pglite-prisma-adapter')
 
-/** One hash over the schema, the versions of the generator's packages, and every generated file. */
+/** One hash of the schema, the versions of the generator's packages, and every generated file. */
 function checksum(): string {
   const sources = ['prisma/schema.prisma', 'prisma/package-lock.json']
   const outputs = globSync('src/generated/**/*.{ts,mjs,mts}', { cwd: ROOT }).sort()
@@ -43,7 +43,7 @@ if (process.argv.includes('--check')) {
   writeFileSync(CHECKSUM, `${checksum()}\n`)
 }
 
-/** Copies Prisma's client runtime with PostgreSQL's query compiler, and changes the generated client's imports to the copy. */
+/** Copies Prisma's client runtime with PostgreSQL's query compiler, and makes the generated client import the copy. */
 function copyRuntime(): void {
   const compiler = 'query_compiler_small_bg.postgresql'
   const files = ['client.mjs', 'client.d.mts', 'index-browser.mjs', 'index-browser.d.mts']
@@ -66,7 +66,7 @@ function copyRuntime(): void {
   }
 }
 
-/** Copies the adapter as it is published. As a dependency, it would require @prisma/client with all query compilers. */
+/** Copies the adapter unchanged. As a dependency, the adapter would require @prisma/client with all query compilers. */
 function copyAdapter(): void {
   rmSync(ADAPTER, { recursive: true, force: true })
   mkdirSync(ADAPTER, { recursive: true })

@@ -1,5 +1,5 @@
-// npm run migrate:new -- <name>: writes a new migration with the SQL that leads from the existing ones to
-// prisma/schema.prisma. Read it before you commit it: it sees a rename as a drop and an add.
+// npm run migrate:new -- <name>: writes a new migration with the SQL that changes the existing schema to prisma/schema.prisma.
+// Review the SQL before you commit it, because a rename appears as a drop and an add.
 import { mkdir, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { schemaDrift } from './schema-drift.ts'
@@ -14,7 +14,7 @@ if (sql === null) {
   console.log('the migrations already match schema.prisma')
   process.exit(0)
 }
-// Columns of ids are ordered by their bytes, which Prisma's schema cannot say (test/platform/collation.test.ts).
+// Columns of ids are compared by their bytes, which Prisma's schema cannot express (see test/platform/collation.test.ts).
 const ordered = sql.replace(
   /("(?:id|hash|\w+Ids?|dedupKey|places|askers|forgets)"\s+TEXT(?:\[\])?)(?! COLLATE)/g,
   '$1 COLLATE "C"',

@@ -5,8 +5,8 @@ import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 
 /**
- * Writes lines to a file that only its owner can read. They go to a new file beside it, which takes its name when it is
- * complete: until then, and after an error, an existing file stays as it is. Devices and pipes are written directly.
+ * Writes lines to a file that only its owner can read. The lines go to a temporary file beside it, which replaces the file when
+ * it is complete, so an existing file stays unchanged until then and after an error. Devices and pipes are written directly.
  */
 export async function writeLines(file: string, lines: AsyncIterable<string>): Promise<void> {
   const existing = await stat(file).catch(() => null)

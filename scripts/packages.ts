@@ -5,9 +5,9 @@ import path from 'node:path'
 
 const ROOT = path.resolve(import.meta.dirname, '..')
 
-/** A package of this repository with dependencies of its own, which `npm ci` at the root does not install. */
+/** A package of this repository that has its own dependencies, which `npm ci` at the root does not install. */
 export type OwnPackage = 'tools' | 'examples' | 'bench' | 'prisma' | 'docs' | 'kits' | FrontEnd
-/** The examples whose packages are too many for the other examples. */
+/** The examples that need so many packages that they do not share those of the other examples. */
 export const FRONT_ENDS = ['examples/copilotkit', 'examples/assistant-ui'] as const
 type FrontEnd = (typeof FRONT_ENDS)[number]
 
@@ -19,12 +19,15 @@ function lockHashOf(folder: OwnPackage): string {
     .digest('hex')
 }
 
-/** Returns whether the installed dependencies of the package are those of its lock file. */
+/** Returns whether the installed dependencies of the package match its lock file. */
 export function isInstalled(folder: OwnPackage): boolean {
   return existsSync(stampOf(folder)) && readFileSync(stampOf(folder), 'utf8') === lockHashOf(folder)
 }
 
-/** Installs the dependencies of the package, unless they are installed. npm's output goes to standard error. @throws if npm fails */
+/**
+ * Installs the dependencies of the package, if they are missing or outdated. npm's output goes to standard error. @throws if
+ * npm fails
+ */
 export function install(folder: OwnPackage): void {
   if (isInstalled(folder)) return
   console.error(`installing the packages of ${folder}/ …`)
@@ -34,7 +37,8 @@ export function install(folder: OwnPackage): void {
 }
 
 /**
- * Returns whether an optional package is installed. A CI machine installs it. Elsewhere, a warning names the work that is skipped.
+ * Returns whether an optional package is installed. On a CI machine, installs it. Elsewhere, prints a warning with the work
+ * that is skipped.
  */
 export function isAvailable(folder: OwnPackage, skipped: string): boolean {
   if (process.env['CI'] === 'true') install(folder)
@@ -43,7 +47,7 @@ export function isAvailable(folder: OwnPackage, skipped: string): boolean {
   return isThere
 }
 
-/** Runs a command at the root, with the programs of the package and of the root on its PATH. Returns the exit code. */
+/** Runs a command at the root, with the programs of the package and of the root on the PATH. Returns the exit code. */
 export function runWith(folder: OwnPackage, command: string, options: readonly string[], cwd = ROOT): number {
   return run(command, options, { cwd, programsOf: [folder] })
 }

@@ -1,5 +1,6 @@
-// The command `parley`: `npx parley` starts the server, and `npx parley <command>` is `npm run <command>` of a clone. Each command is a script
-// beside this one. This script refuses unknown commands and arguments before it starts one.
+// The command `parley`: `npx parley` starts the server, and `npx parley <command>` does the same as `npm run <command>` in a
+// clone. Each command is a script in this folder. This script rejects unknown commands and arguments before it starts a
+// command.
 import { type ParseArgsConfig, parseArgs } from 'node:util'
 import { BACKTEST_OPTIONS } from './command-options.ts'
 import { releaseOf } from './release.ts'
@@ -96,14 +97,14 @@ else {
     const problem = problemOf(name, command, given)
     if (problem !== null) refuse(problem)
     else {
-      // The script of the command reads its arguments at the same index as when Node starts it directly.
+      // The script of the command expects its arguments at the same index as when Node starts it directly.
       process.argv.splice(2, 1)
       await command.run()
     }
   }
 }
 
-/** Returns one line about the first invalid argument of a command, or null if all are valid. */
+/** Returns one line about the first invalid argument of a command; null if all are valid. */
 function problemOf(name: string, { options = {}, least = 0, most = 0 }: Command, args: string[]): string | null {
   try {
     const { positionals } = parseArgs({ args, options, allowPositionals: true })

@@ -1,7 +1,9 @@
-// `npm ci` and `npm install` run this script in a clone. ES5 only, because it also runs on an old Node. On a Node that is too old for the other
-// scripts, it fetches Node 24 as a package into node_modules/.node, and links it into node_modules/.bin, which is first on the PATH of
-// every `npm run` script. A production install (`--omit=dev`) fetches no Node. It is named `postprepare` in package.json, because npm runs
-// `prepare` also before it packs, and warns whoever installs the packed file that it has such a script.
+// `npm ci` and `npm install` run this script in a clone. ES5 only, because it also runs on an old Node.
+// If Node is too old for the other scripts, this script installs Node 24 as a package into node_modules/.node. It links that
+// Node into node_modules/.bin, which comes first on the PATH of every `npm run` script. A production install (`--omit=dev`)
+// installs no Node.
+// package.json calls this script `postprepare`, because npm also runs `prepare` before it packs, and warns about a `prepare`
+// script when the packed file is installed.
 'use strict'
 var childProcess = require('child_process')
 var fs = require('fs')
@@ -26,7 +28,7 @@ function prepare() {
     }
     program = fetchNode()
   } else if (process.env.CI && !isWindows) {
-    // Scripts of CI can call node_modules/.bin/node on every machine.
+    // Gives CI scripts the same path node_modules/.bin/node on every machine.
     link(program)
   }
   var run = childProcess.spawnSync(program, [path.join(__dirname, 'prepare.ts')], { cwd: root, stdio: 'inherit' })
@@ -34,7 +36,7 @@ function prepare() {
   process.exitCode = run.status === null ? 1 : run.status
 }
 
-/** Installs Node as a package and links it. Returns the path of the program. */
+/** Installs Node as a package and links it. Returns the path of the executable. */
 function fetchNode() {
   var name = packageName()
   var folder = path.join(root, 'node_modules/.node')
@@ -68,14 +70,14 @@ function fetchNode() {
         ' or newer, and run npm ci again.',
     )
   }
-  // Headers for C++ addons and documentation are a third of the package, and unused.
+  // The headers for C++ addons and the documentation are unused, and a third of the package.
   fs.rmSync(path.join(folder, 'node_modules', name, 'include'), { recursive: true, force: true })
   fs.rmSync(path.join(folder, 'node_modules', name, 'share'), { recursive: true, force: true })
   link(program)
   return program
 }
 
-/** Returns the name of the npm package with the program `node` for this machine. */
+/** Returns the name of the npm package that contains Node for this machine. */
 function packageName() {
   var platform = isWindows ? 'win' : process.platform
   var prefix = process.platform === 'darwin' && process.arch === 'arm64' ? 'node-bin' : 'node'

@@ -1,5 +1,5 @@
-// `npm ci` runs this script in a clone, after scripts/prepare.cjs has found a Node that is new enough. It generates the types of operations,
-// and builds the client, the console, and the template of the embedded database that a first start copies.
+// `npm ci` runs this script in a clone, after scripts/prepare.cjs has provided a Node that is new enough. It generates the
+// types of operations, and builds the client, the console, and the template of the embedded database that a first start copies.
 import { spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import path from 'node:path'

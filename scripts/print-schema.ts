@@ -1,4 +1,4 @@
-// npm run schema:print: writes schema.graphql, the public contract; with --check it only compares.
+// npm run schema:print: writes the public schema to schema.graphql. With --check, only compares that file with the schema.
 import { readFile, writeFile } from 'node:fs/promises'
 import { lexicographicSortSchema, printSchema } from 'graphql'
 import { schema } from '../src/graphql/schema.ts'

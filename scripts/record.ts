@@ -1,6 +1,6 @@
-// parley record --space <id> --out <file>: writes a recording of a space, from which `parley replay` repeats what happened. Reads
-// DATABASE_URL or DATA_DIR, PARLEY_FILES and PARLEY_EMBEDDINGS, as the server does; stop an embedded server first. Exit code 0: written;
-// 2: nothing is written, or the recording is, and cannot be replayed. One line says why.
+// parley record --space <id> --out <file>: writes a recording of a space, which `parley replay` can replay. Reads DATABASE_URL
+// or DATA_DIR, PARLEY_FILES and PARLEY_EMBEDDINGS, as the server does. Stop an embedded server first. Exit code 0: the
+// recording is written. 2: nothing is written, or the written recording cannot be replayed; one line gives the reason.
 import { readFile, stat } from 'node:fs/promises'
 import { parseArgs } from 'node:util'
 import { readConfig } from '../src/config.ts'

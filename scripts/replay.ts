@@ -1,5 +1,6 @@
-// parley replay <file>…: repeats recordings on the engine of this release, without network and keys. Exit code 0: all equal;
-// 1: one is different, and its first divergence is printed; 2: a file cannot be replayed. Several processes share many files.
+// parley replay <file>…: replays recordings on the engine of this release, without network and keys. Exit code 0: all replays
+// equal their recordings. 1: a replay differs, and its first divergence is printed. 2: a file cannot be replayed. Several
+// processes share a large number of files.
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { availableParallelism } from 'node:os'
@@ -12,10 +13,10 @@ interface Outcome {
   text: string
 }
 
-/** The number of files per process that makes up for its start. */
+/** The number of files that justifies starting another process. */
 const FILES_PER_PROCESS = 6
 const MOST_PROCESSES = 4
-/** The variable of a process that gets its files from another one. */
+/** The environment variable that marks a process that gets its files from its parent. */
 const IS_HELPER = 'PARLEY_REPLAYS_FOR_PARENT'
 
 async function outcomeOf(file: string): Promise<Outcome> {
@@ -27,7 +28,7 @@ async function outcomeOf(file: string): Promise<Outcome> {
   }
 }
 
-/** Replays files here, and in processes that take the next file when they are done with one. */
+/** Replays files in this process and in child processes, each of which takes the next file when it has finished one. */
 function outcomesOf(files: readonly string[]): Promise<Outcome>[] {
   const outcomes = files.map(() => Promise.withResolvers<Outcome>())
   let next = 0

@@ -1,6 +1,6 @@
-// npm run rotate-secrets: re-encrypts with PARLEY_SECRET_KEY what was encrypted with PARLEY_SECRET_KEY_BEFORE. May be
-// run again. Lists the secrets that could not be decrypted, and exits with 1 if there are any. Reads DATABASE_URL or
-// DATA_DIR as the server does; stop an embedded server first.
+// npm run rotate-secrets: decrypts secrets with PARLEY_SECRET_KEY_BEFORE, and encrypts them with PARLEY_SECRET_KEY. Can be run
+// repeatedly. Lists the secrets that could not be decrypted, and exits with 1 if there are any. Reads DATABASE_URL or DATA_DIR,
+// as the server does. Stop an embedded server first.
 import { readConfig } from '../src/config.ts'
 import { messageOf } from '../src/lib/errors.ts'
 import { oneLine } from '../src/lib/json.ts'
@@ -30,7 +30,7 @@ if (process.argv.length > 2)
 const { rotated, failed } = await rotate().catch((error: unknown) => fail(oneLine(messageOf(error))))
 console.log(`${rotated} secrets are encrypted with the new key`)
 for (const { table, column, id, reason } of failed) console.error(`${table} ${oneLine(id)} ${column}: ${reason}`)
-// Set last, because an embedded database sets the exit code of the process when it closes.
+// Set the exit code last, because an embedded database sets the exit code of the process when it closes.
 if (failed.length > 0)
   fail(
     `${failed.length} secrets were not rotated: set them again (updateAgent, rotateWebhookSecret), then run this command again.`,

@@ -1,6 +1,6 @@
-// node scripts/run-with.ts [--optional] <package> <command…>: runs a command with the programs of a package of this repository (`tools`,
-// `examples`, `bench`, `prisma`, `docs`). It installs the package first if it is missing or out of date. With --optional, it skips the command
-// instead if the package is missing, except on a CI machine.
+// node scripts/run-with.ts [--optional] <package> <command…>: runs a command with the programs of a package of this repository
+// (`tools`, `examples`, `bench`, `prisma`, `docs`). Installs the package first if it is missing or outdated. With --optional,
+// skips the command if the package is missing, except on a CI machine.
 import { install, isAvailable, type OwnPackage, runWith } from './packages.ts'
 
 const given = process.argv.slice(2)

@@ -3,8 +3,8 @@ import { PrismaPGlite } from '../src/generated/pglite-prisma-adapter.ts'
 import { migrationDrift } from './schema-engine.ts'
 
 /**
- * Returns the SQL that leads from prisma/migrations to prisma/schema.prisma; null if they agree. PGlite is the scratch
- * database.
+ * Returns the SQL that changes the schema of prisma/migrations to prisma/schema.prisma; null if they agree. Uses PGlite as the
+ * scratch database.
  */
 export async function schemaDrift(): Promise<string | null> {
   const scratch = await PGlite.create()

@@ -12,14 +12,12 @@ const MIGRATIONS_DIRECTORY = path.join(ROOT, 'prisma/migrations')
 const SCHEMA_FILE = path.join(ROOT, 'prisma/schema.prisma')
 const NO_FILTERS = { externalTables: [], externalEnums: [] }
 
-/** Prisma's schema engine as WebAssembly; its package's `exports` hide the files, so they are imported by URL. */
+/** Prisma's schema engine as WebAssembly. The `exports` of its package hide the files, so they are imported by URL. */
 interface SchemaEngine {
   diff(input: object): Promise<{ exitCode: number; stdout: string | null }>
 }
 
-/**
- * The only function of WebAssembly's interface used here; its types come with the DOM's, which a server does not load.
- */
+/** The only function of the WebAssembly interface used here. Its type comes with the DOM types, which a server does not load. */
 const { WebAssembly } = globalThis as unknown as {
   WebAssembly: {
     instantiate(bytes: Buffer, imports: object): Promise<{ instance: { exports: { __wbindgen_start(): void } } }>
@@ -76,8 +74,8 @@ async function readMigrations() {
 }
 
 /**
- * Returns the SQL that leads from the migrations to schema.prisma; null if they agree. `factory` is for an empty
- * scratch database (PGlite in memory), which serves as the shadow database.
+ * Returns the SQL that changes the schema of the migrations to schema.prisma; null if they agree. `factory` connects to an
+ * empty scratch database (PGlite in memory), which serves as the shadow database.
  */
 export async function migrationDrift(factory: SqlMigrationAwareDriverAdapterFactory): Promise<string | null> {
   const engine = await loadEngine(factory)

@@ -1,5 +1,5 @@
-// npm run screenshots: takes the console's pictures for README and docs with a scripted model, one of them animated, and writes them to
-// docs/images. Needs Chromium (/usr/bin/chromium, or CHROMIUM).
+// npm run screenshots: takes screenshots of the console for the README and docs, one of them animated, with a scripted model,
+// and writes them to docs/images. Needs Chromium (/usr/bin/chromium, or CHROMIUM).
 import { writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import type { Browser, Page } from 'playwright-core'
@@ -91,7 +91,7 @@ async function signIn(page: Page, address: string, token: string): Promise<void>
   await page.getByRole('button', { name: 'Sign in' }).click()
 }
 
-/** Takes a picture once the page has loaded its data. */
+/** Takes a screenshot once the page has loaded its data. */
 async function take(page: Page, name: string): Promise<void> {
   await page.locator('.space-line[aria-current] .badge').waitFor({ state: 'detached' })
   await page.screenshot({ path: path.join(IMAGES, `${name}.png`), animations: 'disabled' })
@@ -132,10 +132,7 @@ async function play() {
   return { ada, garden, attic, runId }
 }
 
-/**
- * Returns a script that performs the actions in the first step of a run triggered by a message with this word, and then
- * nothing.
- */
+/** Returns a script for the model: in a run triggered by a message with this word, the first step performs the actions. */
 function once(word: string, actions: ModelAction[]): ModelScript {
   return (request) => {
     const last = request.messages.findLast(({ role }) => role === 'user')?.text ?? ''

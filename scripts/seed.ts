@@ -1,6 +1,6 @@
-// npm run seed -- [url]: creates a demo space with three agents on a running Parley, through its API like any client,
-// and prints a human's token and operations to paste into GraphiQL. The URL is the server's, with or without /graphql.
-// Needs PARLEY_ADMIN_TOKEN, except for a server that `npm start` runs here, whose generated token is in DATA_DIR.
+// npm run seed -- [url]: creates a demo space with three agents on a running Parley through its API, and prints a human's token
+// and operations to paste into GraphiQL. The URL is that of the server, with or without /graphql. Needs PARLEY_ADMIN_TOKEN,
+// except for a server started by `npm start` on this machine, whose generated token is in DATA_DIR.
 import { readFile } from 'node:fs/promises'
 import path from 'node:path'
 import { graphql } from '../generated/gql.ts'
@@ -63,7 +63,7 @@ const AGENTS = [
   },
 ]
 
-/** Returns a server's address with the path of its API, if it has none. */
+/** Returns the URL of a server's API, adding the path if the address has none. */
 function endpointOf(address: string): string {
   const parsed = URL.canParse(address)
     ? new URL(address)

@@ -3,10 +3,10 @@ import { existsSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 
 /**
- * Prints the test files of a vitest project that behave differently where PostgreSQL, Redis and Chromium are missing: those that
- * import, directly or through other helpers, a module that looks for one of them, and those that name the stack `postgres`.
- * A file that only asks `application.ts` which stacks there are runs there on the embedded one, as it also does on a CI machine:
- * it is printed with `--all`.
+ * Prints the test files of a vitest project that behave differently where PostgreSQL, Redis or Chromium is missing. These files
+ * import, directly or through other helpers, a module that looks for one of the services, or contain the name of the stack
+ * `postgres`. A file that only gets the list of stacks from `application.ts` runs there on the embedded stack, as it also does
+ * on a CI machine. Such files are printed with `--all`.
  *
  *   node scripts/service-tests.ts [--all] <project> …
  */
@@ -26,12 +26,12 @@ const NAMES_A_STACK = /'postgres'|'services'/
 
 const found = new Map<string, boolean>()
 
-/** Whether the module, or one that it imports as a value, looks for a service. */
+/** Returns whether the module, or a module whose values it imports, looks for a service. */
 function looksForServices(file: string): boolean {
   if (LOOK_FOR_SERVICES.includes(file)) return true
   const known = found.get(file)
   if (known !== undefined) return known
-  // For modules that import one another.
+  // Ends the recursion for modules that import each other.
   found.set(file, false)
   const imports = importsOf(file).filter((imported) => imported !== LISTS_STACKS)
   const result = imports.some((imported) => looksForServices(imported))
@@ -39,7 +39,7 @@ function looksForServices(file: string): boolean {
   return result
 }
 
-/** Returns the modules below `test/` that a module imports by value. */
+/** Returns the modules below `test/` from which a module imports values. */
 function importsOf(file: string): string[] {
   const specifiers = [
     ...readFileSync(file, 'utf8').matchAll(/^(?!import type).*?(?:from|import\() ?'(\.[^']+\.tsx?)'/gm),

@@ -1,4 +1,5 @@
-// Reads vitest's JSON reports for .ci/steps.sh: `node scripts/test-report.ts counts|files|names <report> [<report of a second attempt>]`.
+// Reads vitest's JSON reports for .ci/steps.sh: `node scripts/test-report.ts counts|files|names <report> [<report of a second
+// attempt>]`.
 import { readFileSync } from 'node:fs'
 import path from 'node:path'
 
@@ -17,7 +18,7 @@ const hasFailed = (file: FileResult) => file.status === 'failed'
 const pathOf = (file: FileResult) => path.relative(process.cwd(), file.name)
 
 let files = resultsIn(first)
-// The second attempt is of the failed files.
+// The second attempt runs only the files that failed.
 if (second !== undefined) files = [...files.filter((file) => !hasFailed(file)), ...resultsIn(second)]
 
 const tests = files.flatMap((file) =>

@@ -1,8 +1,8 @@
-/** Some rules are for one kind of text only. */
+/** The kinds of text. Some rules apply only to one kind. */
 export type Kind = 'comment' | 'string' | 'document'
 
 export interface Prose {
-  /** The line on which the text begins, from 1. */
+  /** The line on which the text begins, counted from 1. */
   line: number
   text: string
   kind: Kind
@@ -11,17 +11,19 @@ export interface Prose {
 interface Rule {
   pattern: RegExp
   advice: string
-  /** All kinds if omitted. */
+  /** The kinds to which the rule applies; all kinds if omitted. */
   kinds?: Kind[]
 }
 
-/** Begins a sentence: the start of the text, or after a full stop, colon, semicolon, bold label or list mark. */
+/**
+ * Matches the beginning of a sentence: the start of the text, or after a full stop, colon, semicolon, bold label or list mark.
+ */
 const START = String.raw`(?:^|[.!?:;]\s+|\*\*\s+|^\s*[-*|]\s+|\|\s+)(?:@returns |@throws )?`
 const start = (words: string) => new RegExp(`${START}(?:${words})(?![\\w'’])`, 'gm')
 const word = (words: string) => new RegExp(String.raw`(?<![\w-])(?:${words})(?![\w-])`, 'gi')
 
 const RULES: Rule[] = [
-  // Sentences.
+  // How sentences begin.
   {
     pattern: new RegExp(
       `${START}(?:What|Who|Whom|Whose|Whoever|Whatever|Of (?:a|an|the|one|two|several))\\s(?![^.?!]*\\?)`,
@@ -46,7 +48,7 @@ const RULES: Rule[] = [
     pattern: word('(?:for|to|of|by|with|than) (?:who|whom) (?:is|are|was|asks|comes|has|watches|looks)'),
     advice: 'name the person',
   },
-  // Words of the glossary in docs/architecture.md and of other projects, instead of our own.
+  // Terms that differ from the glossary in docs/architecture.md and from other projects.
   {
     pattern: word('(?:is|are|was|were|be|been|being) (?:\\w+ )?told|told of|tells? of|told to|told by'),
     advice: 'published, delivered, notified or returned',
@@ -116,10 +118,13 @@ export function findings(text: string, kind: Kind): string[] {
 const TOKENS =
   /\/\*[\s\S]*?\*\/|(?<![:\\])\/\/[^\n]*(?:\n[ \t]*\/\/[^\n]*)*|'(?:\\.|[^'\\\n])*'|"(?:\\.|[^"\\\n])*"|`(?:\\.|[^`\\])*`|>[^<>{}=;()&]*[a-z] [^<>{}=;()&]*</g
 
-/** Precedes the title of a test, or the description of an awaited condition. The other strings of tests are data. */
+/** Matches what precedes the title of a test, or the description of an awaited condition. Other strings in tests are data. */
 const IN_TEST = /(?:\b(?:describe|test|it|until)(?:\.\w+)*|\))\(\s*$/
 
-/** Comments, strings and JSX text of TypeScript, of tests only comments and titles; comments of a Prisma schema; paragraphs, list items and table cells of Markdown. */
+/**
+ * Returns the texts of a file. TypeScript: comments, strings and JSX text; in tests, only comments and titles. Prisma schema:
+ * comments. Markdown: paragraphs, list items and table cells.
+ */
 export function proseOf(file: string, text: string): Prose[] {
   const lineAt = (index: number) => text.slice(0, index).split('\n').length
   if (file.endsWith('.md')) return paragraphsOf(text)

@@ -6,7 +6,7 @@ import { describe, expect, test } from 'vitest'
 
 const ROOT = path.resolve(import.meta.dirname, '..')
 const COMMAND = path.join(ROOT, 'bin/parley.cjs')
-/** A version of the program that is older than Parley requires, if the machine has one. */
+/** A Node older than the version that Parley requires, if the machine has one. */
 const OLD_NODE = process.env['OLD_NODE'] ?? '/usr/bin/node'
 
 interface Outcome {
@@ -53,13 +53,13 @@ describe('the command parley', () => {
 
   const REFUSAL = /^parley needs Node 22\.18 or newer, and this is Node 1?\d\.\S+\.\n$/
 
-  test('names the Node version that it needs in one line on an old Node', async () => {
+  test('on an old Node, prints in one line which version it needs', async () => {
     const pretend = `Object.defineProperty(process.versions, 'node', { value: '18.20.4' }); require(${JSON.stringify(COMMAND)})`
     const outcome = await run(process.execPath, ['-e', pretend])
     expect(outcome).toEqual({ code: 1, stdout: '', stderr: expect.stringMatching(REFUSAL) })
   })
 
-  test.skipIf(!existsSync(OLD_NODE))('names the required version with the old Node of this machine too', async () => {
+  test.skipIf(!existsSync(OLD_NODE))('also prints the required version with the old Node of this machine', async () => {
     const { stdout: version } = await run(OLD_NODE, ['--version'])
     const [, major = ''] = /^v(\d+)\./.exec(version) ?? []
     const { code, stderr } = await run(OLD_NODE, [COMMAND, '--version'])

@@ -130,7 +130,7 @@ describe('the settings', () => {
       const fault = /^AUTH_AUDIENCE: required with AUTH_JWKS_URL; without it, tokens for other apps are accepted/
       expect(faultsOf(jwks)).toEqual([expect.stringMatching(fault)])
       expect(faultsOf({ ...jwks, AUTH_ISSUER: 'https://id.example' })).toEqual([expect.stringMatching(fault)])
-      // Compose passes unset variables as empty.
+      // Compose passes unset variables as empty strings.
       expect(faultsOf({ ...jwks, AUTH_AUDIENCE: '' })).toEqual([expect.stringMatching(fault)])
       expect(faultsOf({ ...jwks, AUTH_ALLOW_UNBOUNDED: 'false' })).toEqual([expect.stringMatching(fault)])
       expect(faultsOf({ ...jwks, AUTH_AUDIENCE: 'parley' })).toEqual([])

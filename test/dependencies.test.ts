@@ -21,7 +21,7 @@ test('every package in package.json is listed in docs/dependencies.md with its l
   const rows = page.split('\n').filter((line) => line.startsWith('| `'))
   const missing = Object.keys({ ...dependencies, ...devDependencies }).filter((name) => {
     const installed = packages[`node_modules/${name}`]
-    // A link names a folder of this repository, which has its own entry.
+    // A link points to a folder of this repository, which has its own entry.
     const { license = 'none' } = (installed?.link ? packages[installed.resolved ?? ''] : installed) ?? {}
     return !rows.some((row) => row.includes(`\`${name}\``) && row.includes(license))
   })

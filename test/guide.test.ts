@@ -22,7 +22,7 @@ declare module '@ai-sdk/react' {
   function useChat(options: import('ai').ChatInit<import('ai').UIMessage>): void
 }`
 
-/** The blocks of a language on a page. */
+/** Returns the code blocks of a language on a page. */
 function blocksOf(page: string, language: string): string[] {
   const text = readFileSync(path.join(ROOT, page), 'utf8')
   return [...text.matchAll(new RegExp(`\`\`\`${language}\\n(.*?)\`\`\``, 'gs'))].map(([, block]) => block ?? '')

@@ -89,17 +89,17 @@ describe('the documentation', () => {
   ]
   const { scripts } = JSON.parse(textOf('package.json')) as { scripts: Record<string, string> }
 
-  test.each(current)('%s names files that exist', (page) => {
+  test.each(current)('%s mentions only files that exist', (page) => {
     const named = uniqueIn(textOf(page), /`([\w./-]+\.(?:ts|prisma))`/g)
     expect(named.filter((name) => !files.some((file) => `/${file}`.endsWith(`/${name}`)))).toEqual([])
   })
 
-  test.each(current)('%s names commands that exist', (page) => {
+  test.each(current)('%s mentions only commands that exist', (page) => {
     const named = uniqueIn(textOf(page), /npm run (?:--silent )?([a-z][a-z:-]*)/g)
     expect(named.filter((name) => !((name ?? '') in scripts))).toEqual([])
   })
 
-  test('the table of commands names scripts that exist', () => {
+  test('the table of commands contains only scripts that exist', () => {
     const rows = textOf('docs/contributing.md')
       .split('\n')
       .filter((line) => line.startsWith('| `') && !line.startsWith('| `npm run'))
@@ -108,15 +108,15 @@ describe('the documentation', () => {
     expect(named.filter((name) => !((name ?? '') in scripts))).toEqual([])
   })
 
-  test.each(current)('%s names settings that exist', (page) => {
-    // The guide's examples read the server's address and token from these two.
+  test.each(current)('%s mentions only settings that exist', (page) => {
+    // The examples of the guide read the server's address and token from these two variables.
     const ofExamples = ['PARLEY_URL', 'PARLEY_TOKEN']
     const named = uniqueIn(textOf(page), SETTING).filter((name) => !ofExamples.includes(name ?? ''))
-    // A family of settings is written with an ellipsis or ends with an underscore.
+    // A family of settings is written with an ellipsis, or ends with an underscore.
     expect(named.filter((name) => !settings.includes(name) && !name?.endsWith('_'))).toEqual([])
   })
 
-  test.each(PAGES)('%s links to files and sections that exist', (page) => {
+  test.each(PAGES)('%s links only to files and sections that exist', (page) => {
     const links = [
       ...textOf(page)
         .replace(/```.*?```/gs, '')
@@ -131,7 +131,7 @@ describe('the documentation', () => {
   })
 })
 
-/** The anchors of a page's headings, as in GitHub and VitePress. */
+/** Returns the anchors of a page's headings, as GitHub and VitePress create them. */
 function anchorsOf(page: string): string[] {
   return [...textOf(page).matchAll(/^#+ (.+)$/gm)].map(([, title = '']) =>
     title

@@ -8,7 +8,7 @@ const FOLDERS_THAT_SAY_NOTHING = ['utils', 'util', 'helpers', 'services', 'commo
 const files = ['src', 'client', 'web', 'examples', 'bench', 'scripts', 'test'].flatMap(sourcesIn)
 const product = files.filter((file) => /^(src|client|web)\//.test(file))
 
-/** Hand-written TypeScript files under a folder, as paths from the project's root. */
+/** Returns the hand-written TypeScript files under a folder, as paths from the root of the project. */
 function sourcesIn(folder: string): string[] {
   const absolute = path.join(ROOT, folder)
   if (!existsSync(absolute)) return []
@@ -62,9 +62,9 @@ describe('the shape of the source', () => {
   const writers = writersByTable()
 
   const NOT_WRITTEN_BY_A_STORE: Record<string, string[]> = {
-    // A migration writes it, for the servers that existed before.
+    // A migration writes this table, for servers that already existed.
     ServerDefault: [],
-    // The database checks itself by writing this row, below the stores.
+    // The database checks itself by writing this row, below the layer of stores.
     ReadinessCheck: ['src/platform/db.ts'],
   }
 
@@ -77,18 +77,18 @@ describe('the shape of the source', () => {
     expect(sources.filter((file) => nested.test(textOf(file)))).toEqual([])
   })
 
-  test('only mechanisms over many tables get the name of the table that they write', () => {
+  test('only mechanisms over many tables receive the name of the table that they write', () => {
     const byName = /(INSERT INTO|(?<!KEY )UPDATE|DELETE FROM|MERGE INTO|TRUNCATE|COPY)\s+"?\$\{|insertionOf\((?!')/
     const mechanisms = [
-      // The import, and the rotation of the key that seals columns.
+      // The import, and the rotation of the key that encrypts columns.
       'src/operation/import.ts',
       'src/operation/key-rotation.ts',
-      // Erasure: removes names from all tables, and texts that were derived from deleted ones.
+      // Erasure removes names from all tables, and texts that were derived from deleted ones.
       'src/flows/derived-texts.ts',
       'src/operation/redaction.ts',
-      // Retention.
+      // Retention deletes old rows of all tables.
       'src/operation/old-rows.ts',
-      // Statements of stores, for several tables.
+      // SQL statements of stores for several tables.
       'src/platform/insertion.ts',
       'src/stores/fork-store.ts',
       'src/stores/thread-store.ts',
@@ -96,7 +96,7 @@ describe('the shape of the source', () => {
     expect(sources.filter((file) => byName.test(textOf(file))).toSorted()).toEqual(mechanisms.toSorted())
   })
 
-  test('lists of statuses stand only in the rules and in their SQL', () => {
+  test('lists of statuses are only in the rules and in their SQL', () => {
     const statuses = ['RunStatus', 'ToolCallStatus', 'MessageStatus'].flatMap((name) => {
       const [, values = ''] = textOf('prisma/schema.prisma').match(new RegExp(`^enum ${name} \\{([^}]*)\\}`, 'm')) ?? []
       return values.split('\n').flatMap((line) => line.match(/^ +(\w+)$/)?.[1] ?? [])
@@ -106,7 +106,7 @@ describe('the shape of the source', () => {
     const list = new RegExp(`${one}\\s*,\\s*${one}`)
     const listing = sources.filter((file) => list.test(textOf(file)))
     const ofOthers = [
-      // The states of A2A's tasks have some names in common with ours.
+      // The states of A2A's tasks share some names with ours.
       'src/tools/a2a/remote-task.ts',
     ]
     expect(listing.filter((file) => !ofOthers.includes(file))).toEqual(['src/rules/statuses.ts'])
@@ -126,7 +126,7 @@ describe('the shape of the source', () => {
     const readers = files.filter(
       (file) => file.startsWith('src/') && /process\s*\.\s*env|\benv\b.*node:process/.test(textOf(file)),
     )
-    // libpq's own variables complete a URL of PostgreSQL.
+    // The variables of libpq complete a URL of PostgreSQL.
     const allowed = ['src/config.ts', 'src/main.ts', 'src/lib/postgres-url.ts']
     expect(readers.filter((file) => !allowed.includes(file))).toEqual([])
   })

@@ -18,7 +18,7 @@ import { Button } from './ui/button.tsx'
 import { Empty, Loading } from './ui/notice.tsx'
 import { Time } from './ui/time.tsx'
 
-// Few people open these pages, and nobody opens them first, so the first load omits them.
+// The first load does not include these pages, because few people open them, and nobody opens them first.
 const WaitingPage = lazy(() => import('./decide/waiting-page.tsx').then(({ WaitingPage: page }) => ({ default: page })))
 const AuditPage = lazy(() => import('./inspect/audit-page.tsx').then(({ AuditPage: page }) => ({ default: page })))
 const RunPage = lazy(() => import('./inspect/run-page.tsx').then(({ RunPage: page }) => ({ default: page })))
@@ -120,7 +120,7 @@ function Shell() {
   const [isSideOpen, setSideOpen] = useState(false)
   const [isSearching, setSearching] = useState(false)
   const [isMaking, setMaking] = useState(false)
-  /** The person for the new space; null: nobody yet. */
+  /** The person to choose at first in the form for a new space; null for none. */
   const [person, setPerson] = useState<{ id: string; name: string } | null>(null)
   const makeSpace = (chosen: typeof person) => {
     setPerson(chosen)

@@ -22,8 +22,8 @@ export function useAsk<Data, Variables>(
 }
 
 /**
- * Performs an action, and then refetches every query on the page. `error` is the reason of a failure. `awaitsQueries`: the
- * action is busy until the queries are answered.
+ * Performs an action, and then refetches every query on the page. `error` is the reason why the action failed. With
+ * `awaitsQueries`, the action stays busy until the queries are answered.
  */
 export function useDo<Input, Output>(action: (input: Input) => Promise<Output>, { awaitsQueries = true } = {}) {
   const queries = useQueryClient()
@@ -36,7 +36,7 @@ export function useDo<Input, Output>(action: (input: Input) => Promise<Output>, 
   })
   return {
     run: mutation.mutateAsync,
-    /** Like `run`, for event handlers: a failure is in `error`. */
+    /** Like `run`, but for event handlers: if the action fails, `error` is set, and nothing is thrown. */
     start: (input: Input, onDone?: (output: Output) => void) =>
       mutation.mutate(input, { onSuccess: (output) => onDone?.(output) }),
     isBusy: mutation.isPending,

@@ -1,7 +1,7 @@
 import { useEffect } from 'react'
 import { useLocationProperty } from 'wouter/use-browser-location'
 
-/** The path prefix under which browsers reach this server; '' if there is none. The server writes it into the page. */
+/** The path prefix under which browsers reach this server; '' for none. The server writes it into the page. */
 export const basePath = typeof document === 'undefined' ? '' : (document.documentElement.dataset['base'] ?? '')
 
 /** Returns the complete URL of a path of this server. */
@@ -12,13 +12,13 @@ export function useHash(): string {
   return useLocationProperty(() => location.hash.slice(1))
 }
 
-/** Returns the message id after `#` in the address; null if there is none. */
+/** Returns the message id after `#` in the URL; null if there is none. */
 export function useHashTarget(): string | null {
   const hash = useHash()
   return /^msg_[\w-]+$/.test(hash) ? hash : null
 }
 
-/** Scrolls to the element with the id after `#`, once, as soon as it is on the page: most content is loaded after the page. */
+/** Scrolls to the element with the id after `#`, once, as soon as the element exists: most content is loaded after the page. */
 export function useScrollToHash(): void {
   const hash = useHash()
   useEffect(() => {

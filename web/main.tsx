@@ -13,8 +13,7 @@ import { App } from './app.tsx'
 import { basePath } from './location.ts'
 import { Boundary } from './ui/boundary.tsx'
 
-// A server on this machine can be reachable without internet, so requests are sent although the browser reports
-// being offline.
+// Send requests even if the browser reports that it is offline, because a server on this machine is reachable without internet.
 const networkMode = 'always'
 const queries = new QueryClient({
   defaultOptions: { queries: { retry: 1, refetchOnWindowFocus: false, networkMode }, mutations: { networkMode } },

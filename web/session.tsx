@@ -6,18 +6,16 @@ import { addressOf, basePath } from './location.ts'
 import { unsubscribe } from './notify/push.ts'
 import { forgetKept } from './talk/kept.ts'
 
-/** Servers under different prefixes of one host share the browser's storage. */
+/** The keys contain the path prefix, because servers under different prefixes of one host share the browser's storage. */
 const TOKEN_KEY = `parley.token${basePath}`
 const OPERATOR_KEY = `parley.operator${basePath}`
-/** The operator signed in by the session cookie, which is still there. */
+/** Stored instead of a token if the operator signed in with the session cookie, which still exists. */
 const BY_COOKIE = 'cookie'
 const ACTING_KEY = `parley.acting${basePath}`
-/** Set if the viewer who acts is the operator, who is no human. */
+/** Set if the operator acts as a person. The operator is not a human. */
 const BY_OPERATOR_KEY = `parley.acting-operator${basePath}`
 
-/**
- * The viewer of the console: who is signed in, and the operator's token while an operator continues as a person.
- */
+/** The viewer of the console, and who the viewer was before acting as somebody else. */
 export interface Session {
   connection: Connection
   viewer: ViewerState
@@ -27,13 +25,13 @@ export interface Session {
   humanId: string | null
   /** Whether there is an operator or admin to return to. */
   mayGoBack: boolean
-  /** Until when an admin acts as this human; null if nobody does. */
+  /** Until when an admin acts as this human; null if no admin does. */
   actingUntil: string | null
   /** Whether the operator acts as this human. Then messages have no `actingAdmin`. */
   isActedByOperator: boolean
-  /** Continues as somebody else. `actingUntil`: the token is one of `actAs`. An operator's own token is kept. */
+  /** Continues as somebody else. `actingUntil` is set for a token of `actAs`. The operator's own token is kept. */
   become(token: string, actingUntil?: string): void
-  /** Continues as the operator or admin, on the page from which they became somebody else. */
+  /** Continues as the operator or admin, on the page from which they started to act as somebody else. */
   goBack(): void
   signOut(): void
 }
@@ -46,10 +44,10 @@ export function useSession(): Session {
   return session
 }
 
-/** How the console signs in: with a token that this tab forgets when it is closed, or with the cookie of this browser. */
+/** How the console signs in: with a token that this tab forgets when it is closed, or with the browser's session cookie. */
 export type Credential = { token: string } | 'cookie'
 
-/** Null: nobody is signed in. `unknown`: the server has not yet answered whether this browser has a session. */
+/** Null if nobody is signed in; `unknown` until the server has answered whether this browser has a session. */
 export function useCredential() {
   const [credential, setCredential] = useState<Credential | null | 'unknown'>(() => {
     const token = sessionStorage.getItem(TOKEN_KEY)
@@ -67,7 +65,7 @@ export function useCredential() {
   return [credential, keep] as const
 }
 
-/** The headers that sign in a request of this tab that does not go through the connection. */
+/** Returns the headers that authenticate a request of this tab outside of the connection. */
 export function credentialHeaders(): Record<string, string> {
   const token = sessionStorage.getItem(TOKEN_KEY)
   return token === null ? { 'x-parley-csrf': '1' } : { authorization: `Bearer ${token}` }
@@ -75,7 +73,7 @@ export function credentialHeaders(): Record<string, string> {
 
 const CSRF = { 'x-parley-csrf': '1', 'content-type': 'application/json' }
 
-/** Null if the server does not accept the token or the cookie. @throws if the server cannot check them */
+/** Returns null if the server does not accept the token or the cookie. @throws if the server cannot check them */
 async function scopeOf(headers: Record<string, string>): Promise<string | null> {
   const answer = await fetch(addressOf('/auth/session'), { headers })
   if (answer.status === 403) return null
@@ -84,8 +82,8 @@ async function scopeOf(headers: Record<string, string>): Promise<string | null> 
 }
 
 /**
- * Whether this browser has a session. A missing response is not a refusal: the connection tries again, and shows that it
- * does.
+ * Returns whether this browser has a session. A missing response does not mean that the server rejected the session, so the
+ * connection tries again, and shows that it does.
  */
 export async function hasSession(): Promise<boolean> {
   try {
@@ -96,9 +94,9 @@ export async function hasSession(): Promise<boolean> {
 }
 
 /**
- * Signs in with a token. A person stays signed in to this browser with a cookie. The tokens of the operator, of admins and of
- * services stay in this tab, and so does a person's if the browser does not send the cookie: the cookie is `Secure`, or for
- * another path, if the server's address differs from PARLEY_PUBLIC_URL.
+ * Signs in with a token. A person stays signed in to this browser with a cookie. The tokens of operators, admins and services
+ * stay in this tab. So does a person's token if the browser does not send the cookie, which is `Secure`, or set for another
+ * path, if the server's address differs from PARLEY_PUBLIC_URL.
  */
 export async function signInWith(token: string): Promise<Credential> {
   try {
@@ -115,11 +113,11 @@ export async function signInWith(token: string): Promise<Credential> {
 }
 
 interface SessionProviderProps {
-  /** Null: the session cookie is used. */
+  /** The token; null if the session cookie is used. */
   token: string | null
   /** Continues with another token in this tab; null: signs out. */
   onToken(token: string | null): void
-  /** The server does not accept the token or the cookie, or no longer does. */
+  /** Called when the server does not accept the token or the cookie, or no longer does. */
   onRefused(): void
   children: ReactNode
 }
@@ -157,21 +155,21 @@ export function SessionProvider({ token, onToken, onRefused, children }: Session
       },
       goBack() {
         const operator = sessionStorage.getItem(OPERATOR_KEY)
-        // The pages with “Act as” and “Try it”.
+        // The pages with the buttons “Act as” and “Try it”.
         const origin = sessionStorage.getItem(ACTING_KEY) === null ? '/start' : '/people'
         for (const key of [OPERATOR_KEY, ACTING_KEY, BY_OPERATOR_KEY]) sessionStorage.removeItem(key)
         if (operator !== BY_COOKIE) {
           onToken(operator)
           return go(origin)
         }
-        // The page signs in by the cookie when it has no token.
+        // Without a token, the page signs in with the cookie.
         sessionStorage.removeItem(TOKEN_KEY)
         location.assign(addressOf(origin))
       },
       signOut() {
         for (const key of [TOKEN_KEY, OPERATOR_KEY, ACTING_KEY, BY_OPERATOR_KEY]) sessionStorage.removeItem(key)
         forgetKept()
-        // If the session ends, the server ends the subscription too.
+        // When the session ends, the server also ends the subscription.
         void unsubscribe(null).catch(() => {})
         if (token !== null) return onToken(null)
         const ended = fetch(addressOf('/auth/sign-out'), { method: 'POST', headers: CSRF })

@@ -2,9 +2,9 @@ import { defineConfig } from 'vite'
 
 // Builds the console into web/dist (`npm run generate`); src/server/http/console.ts serves it from there.
 export default defineConfig({
-  // Relative, because only the server knows under which prefix browsers reach it.
+  // The path is relative, because only the server knows the prefix under which browsers reach it.
   base: './',
-  // The page's content security policy forbids the script that Vite would add.
+  // Vite would add a script, which the page's content security policy forbids.
   build: {
     modulePreload: { polyfill: false },
     assetsInlineLimit: 0,
@@ -12,7 +12,7 @@ export default defineConfig({
     chunkSizeWarningLimit: 900,
     rolldownOptions: {
       onLog: (level, log, handle) => {
-        // Only needed for server-side rendering.
+        // These warnings concern only server-side rendering.
         if (log.code !== 'MODULE_LEVEL_DIRECTIVE') handle(level, log)
       },
     },

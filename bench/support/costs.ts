@@ -12,7 +12,7 @@ const AT_A_TIME = 4
 const PEOPLE = 10
 const SUBSCRIPTIONS_EACH = 10
 const MESSAGES = 50
-/** The repetitions of each operation in one run, after half as many for warm-up. */
+/** How often one run repeats each operation. Half as many repetitions come first as a warm-up. */
 const TIMES = { viewer: 4000, page: 800, events: 300 }
 const QUICK_TIMES = { viewer: 400, page: 80, events: 40 }
 
@@ -23,7 +23,7 @@ const EVENTS = `subscription ($id: ID!) { spaceMessages(spaceId: $id) { __typena
 
 export const hasRedisBinary = (): boolean => findRedisBinary() !== null
 
-/** Settings of a server without rate limits, on new stores. */
+/** Creates a new database and a new Redis, and the settings of a server that uses them without rate limits. */
 export async function openServices() {
   const [database, redis] = await Promise.all([createEmptyDatabase(), startThrowawayRedis()])
   const settings = {
@@ -44,7 +44,7 @@ export async function openServices() {
   }
 }
 
-/** Some people, and a space with all of them. */
+/** Creates some people, and a space with all of them. */
 export async function createPeople(parley: ParleyProcess, count: number) {
   const admin = createParleyClient({ origin: parley.origin, token: parley.adminToken })
   const people: { id: string; token: string; client: ParleyClient }[] = []
@@ -62,7 +62,7 @@ export async function createPeople(parley: ParleyProcess, count: number) {
   return { people, spaceId: createSpace.space.id }
 }
 
-/** User CPU of a server's process so far, in microseconds. */
+/** Returns the user CPU time of a server's process so far, in microseconds. */
 async function userMicrosecondsOf({ origin }: ParleyProcess): Promise<number> {
   const text = await (await fetch(`${origin}/metrics`)).text()
   return 1e6 * Number(/^process_cpu_user_seconds_total (\S+)/m.exec(text)?.[1])
@@ -72,7 +72,7 @@ interface Event {
   spaceMessages: { __typename: string }
 }
 
-/** The cost of one operation of each kind on a newly started server of the checkout, in microseconds of its user CPU time. */
+/** Measures one operation of each kind on a newly started server of the checkout, in microseconds of user CPU time. */
 export async function measureCosts(root: string, quick: boolean): Promise<Record<Operation, number>> {
   const services = await openServices()
   const parley = await startParley({ settings: services.settings, root })
@@ -88,7 +88,7 @@ export async function measureCosts(root: string, quick: boolean): Promise<Record
   for (let n = 0; n < MESSAGES; n++) await send(n)
   const times = quick ? QUICK_TIMES : TIMES
 
-  /** Microseconds for each of several operations, after half as many for warm-up. */
+  /** Measures each of several operations, in microseconds, after half as many as a warm-up. */
   async function cost(count: number, work: (count: number) => Promise<void>): Promise<number> {
     await work(Math.ceil(count / 2))
     const before = await userMicrosecondsOf(parley)
@@ -133,7 +133,7 @@ async function read(client: ParleyClient, id: string): Promise<void> {
   if (errors !== undefined) throw new Error(errors[0]?.message)
 }
 
-/** Repeats an operation with a small concurrency. */
+/** Repeats an operation with low concurrency. */
 async function inLanes(count: number, work: () => Promise<unknown>): Promise<void> {
   let left = count
   const lane = async () => {

@@ -1,4 +1,5 @@
-// Many subscribers that only count, in a separate process. A mark in a delta, `<ms>|`, is the time of writing.
+// Runs many subscribers that only count messages, in a separate process. A mark `<ms>|` in a delta is the time at which it was
+// written.
 import type { CrowdCounts, CrowdOrder } from './crowd.ts'
 import { now } from './model.ts'
 import { openWireClient, type WireClient } from './wire-client.ts'

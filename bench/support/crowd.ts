@@ -6,16 +6,16 @@ import { SPACE_MESSAGES } from './operations.ts'
 import type { Room } from './stack.ts'
 
 export type CrowdOrder =
-  /** The subscriptions of each socket; `marked` of them read the time in a message. */
+  /** Opens sockets, each with its subscriptions. `marked` of the sockets read the time that a message contains. */
   | { type: 'open'; sockets: Subscribing[][]; marked: number }
   | { type: 'pause'; count: number }
   | { type: 'begin' }
   | { type: 'counts' }
 
 export interface CrowdCounts {
-  /** Messages by socket, since the last `begin`. */
+  /** The number of messages of each socket since the last `begin`. */
   received: number[]
-  /** From publishing to arrival in ms, of the marked ones, since the last `begin`. */
+  /** The milliseconds from publishing to arrival of each message at the marked sockets, since the last `begin`. */
   delays: number[]
   /** The number of closed sockets. */
   closed: number
@@ -50,7 +50,7 @@ export function startCrowd(): Crowd {
   }
 }
 
-/** The subscriptions of many sockets to a room, at the process of this origin. */
+/** Returns a subscription to the messages of a room, at the server with this origin. */
 export const subscribingTo = ({ token, spaceId }: Room, origin: string): Subscribing => ({
   url: `${origin.replace('http', 'ws')}/graphql`,
   authorization: `Bearer ${token}`,

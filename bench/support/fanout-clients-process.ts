@@ -1,5 +1,5 @@
-// Many viewers in a separate process. It parses no JSON, and most viewers only count, so that the servers are the
-// limit.
+// Runs many viewers in a separate process. The process parses no JSON, and most viewers only count, so that the servers reach
+// their limit first.
 import type { ClientsOrder, ClientsResult } from './fanout-clients.ts'
 import { endWithParent, type Subscribing } from './fanout-server.ts'
 import { now } from './model.ts'
@@ -20,7 +20,7 @@ function take(payload: Buffer): void {
   onMessage?.()
 }
 
-/** The next larger step that visits all before it repeats one. */
+/** Returns the next larger stride that visits every viewer before it repeats one. */
 function strideOf(every: number, length: number): number {
   const commonDivisor = (a: number, b: number): number => (b === 0 ? a : commonDivisor(b, a % b))
   let stride = every === 1 ? 1 : every + 1
@@ -35,13 +35,14 @@ async function open(subscribings: Subscribing[], marked: number): Promise<void> 
     for (const client of opened) {
       client.onMessage = take
       client.socket.once('close', () => {
-        // A viewer that is closed by `close` counts as closed only after the next ones have connected.
+        // Viewers that `close` has removed from the list are not counted as closed by the server.
         if (clients.includes(client)) closed += 1
       })
       clients.push(client)
     }
   }
-  // One more than the interval, so that the marked viewers of a hundred spaces are not all in the same five.
+  // The stride is one more than the interval. With the interval itself, the marked viewers of a hundred spaces would share the
+  // same five spaces.
   const every = Math.floor(clients.length / marked)
   const stride = strideOf(every, clients.length)
   arrivals = Array.from({ length: marked }, (_, n) => {

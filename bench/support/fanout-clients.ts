@@ -9,21 +9,23 @@ export type ClientsOrder =
   | { type: 'close' }
 
 export interface ClientsResult {
-  /** Messages since `begin`, of all. */
+  /** The number of messages of all viewers since `begin`. */
   received: number
   bytes: number
-  /** For each marked viewer: when each of its messages came, by `now()`, and its index. */
+  /** The index of each marked viewer, and when each of its messages arrived, by `now()`. */
   arrivals: { viewer: number; at: number[] }[]
   /** Viewers that the server has closed. */
   closed: number
 }
 
-/** Viewers in a separate process, each with a socket and an operation id as clients make them: 1, 2, …, 20. */
+/**
+ * Viewers in a separate process, each with its own socket and with a small operation id, as real clients use them: 1, 2, …, 20.
+ */
 export interface FanoutClients {
-  /** Resolves when all have their first result. `marked` of them record the times of messages. */
+  /** Opens the viewers. Resolves when each has its first result. `marked` of them record the arrival times of messages. */
   open(subscribings: Subscribing[], marked: number): Promise<void>
   begin(): Promise<void>
-  /** Resolves when that many messages have arrived in total since `begin`, or after a time. */
+  /** Resolves when that many messages have arrived in total since `begin`, or at the timeout. */
   all(messages: number, timeoutMs: number): Promise<ClientsResult>
   close(): Promise<void>
   stop(): void

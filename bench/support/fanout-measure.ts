@@ -3,13 +3,13 @@ import type { Published, Publisher } from './fanout-publisher.ts'
 import type { FanoutServer, Load, SystemName } from './fanout-server.ts'
 import { percentile } from './figures.ts'
 
-/** A rate holds when 99 of 100 messages arrive within this time. */
+/** A server sustains a rate if 99 of 100 messages arrive within this time. */
 export const LONGEST_P99_MS = 100
-/** How long after the last event of a window to wait for its messages. */
+/** How long to wait for the messages of a window after its last event. */
 const GRACE_MS = 1500
 const LONGEST_DRAIN_MS = 5000
 const MARKED = 50
-/** A publisher that is later than this cannot keep the rate: the publisher is the limit, not the server. */
+/** If the publisher is later than this, the publisher has reached its limit, not the server. */
 const LATEST_PUBLISHER_MS = 50
 const FIRST_MESSAGES_A_SECOND = 20_000
 const STEP = 1.6
@@ -21,24 +21,24 @@ const PACED_EVENTS_A_SECOND = 20
 export interface Pace {
   windowMs: number
   pacedMs: number
-  /** How often to halve the step between the last rate that held and the first that did not. */
+  /** How many times to halve the step between the last sustained rate and the first rate that failed. */
   refinements: number
 }
 
-/** The results of one system for some viewers. */
+/** The results of one system with one load. */
 export interface Measured extends Load {
   system: SystemName
   /** The highest total rate to all viewers at which p99 stayed within 100 ms. */
   messagesASecond: number
-  /** The publisher reached its limit before the server: the rate is at least that. */
+  /** Whether the publisher reached its limit before the server. The true rate is then higher. */
   isAtLeast: boolean
-  /** CPU of the serving process per message to one viewer: at that rate, and at 20 events per second. */
+  /** CPU time of the serving process per message to one viewer, at the highest rate and at 20 events per second. */
   microsecondsOfCpu: number
   microsecondsOfCpuPaced: number
-  /** At 20 events per second, after warm-up. */
+  /** Latency at 20 events per second, after warm-up. */
   p50: number
   p99: number
-  /** Heap of the serving process per subscription, after a collection. */
+  /** Heap of the serving process per subscription, after garbage collection. */
   kibibytesOfSubscription: number
   bytesOfMessage: number
 }
@@ -51,7 +51,7 @@ export interface Stage {
 }
 
 interface Window extends ClientsResult {
-  /** The number of expected messages, to all viewers. */
+  /** The number of messages that all viewers together expect. */
   messages: number
   delays: number[]
   cpuSeconds: number
@@ -85,7 +85,7 @@ export async function runWindow(stage: Stage, load: Load, eventsASecond: number,
   }
 }
 
-/** From the due time of an event to its arrival at a marked viewer, in ms; missing messages count as infinite. */
+/** The milliseconds from the due time of an event to its arrival at a marked viewer. Missing messages count as infinite. */
 function delaysOf({ arrivals }: ClientsResult, { dueAt }: Published, { spaces }: Load): number[] {
   return arrivals.flatMap(({ viewer, at }) => {
     const due = dueAt.filter((_, n) => n % spaces === viewer % spaces)
@@ -95,10 +95,10 @@ function delaysOf({ arrivals }: ClientsResult, { dueAt }: Published, { spaces }:
 
 const holds = ({ isWhole, delays }: Window) => isWhole && percentile(delays, 0.99) <= LONGEST_P99_MS
 
-/** Events a second. */
+/** Returns the first rate to try, in events per second. */
 const firstRateOf = ({ viewers, spaces }: Load) => Math.max(10, (FIRST_MESSAGES_A_SECOND * spaces) / viewers)
 
-/** Raises the rate until it does not hold, and then searches between the last two. */
+/** Raises the rate until the server no longer sustains it, and then searches between the last two rates. */
 async function findHighestRate(stage: Stage, load: Load, { windowMs, refinements }: Pace) {
   let best: Window | null = null
   let isAtLeast = false
@@ -125,18 +125,18 @@ async function findHighestRate(stage: Stage, load: Load, { windowMs, refinements
   return { best, isAtLeast }
 }
 
-/** Other load on the machine may spoil a window: a rate fails when it fails twice. */
+/** A rate fails only if it fails twice, because other load on the machine can spoil a window. */
 async function tryRate(stage: Stage, load: Load, rate: number, ms: number): Promise<Window & { isDrained: boolean }> {
   for (let tries = 1; ; tries++) {
     const window = await runWindow(stage, load, rate, ms)
-    // Whether all viewers are still connected, and have all messages in the end.
+    // Returns whether all viewers are still connected and have received all messages in the end.
     const after = await stage.clients.all(window.messages, LONGEST_DRAIN_MS)
     const isDrained = after.received >= window.messages && after.closed === 0
     if (holds(window) || !isDrained || tries === MOST_TRIES) return { ...window, isDrained }
   }
 }
 
-/** In KiB, once it is stable: the memory of connections that open or close is freed gradually. */
+/** Returns the heap in KiB once it is stable, because the memory of connections that open or close is freed gradually. */
 async function heapOf(server: FanoutServer): Promise<number> {
   let last = Number.NaN
   for (let tries = 0; tries < MOST_COLLECTIONS; tries++) {
@@ -148,7 +148,7 @@ async function heapOf(server: FanoutServer): Promise<number> {
   return last
 }
 
-/** Measures one system with some viewers, which disconnect afterwards. */
+/** Measures one system with one load. The viewers disconnect afterwards. */
 export async function measure(stage: Stage, system: SystemName, load: Load, pace: Pace): Promise<Measured> {
   const { server, clients } = stage
   const subscribings = await server.viewers(load)
@@ -156,7 +156,7 @@ export async function measure(stage: Stage, system: SystemName, load: Load, pace
   await clients.open(subscribings, Math.min(MARKED, load.viewers))
   const full = await heapOf(server)
   const perEvent = load.viewers / load.spaces
-  // Warms a server up: compiled code, and one event in each space.
+  // Warms up a server, so that its code is compiled, and publishes one event in each space.
   await tryRate(stage, load, firstRateOf(load), pace.windowMs)
   await tryRate(stage, load, PACED_EVENTS_A_SECOND, pace.windowMs)
   const paced = await runWindow(stage, load, PACED_EVENTS_A_SECOND, pace.pacedMs)

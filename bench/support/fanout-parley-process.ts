@@ -1,4 +1,4 @@
-// Parley's own server and application in one process, `embedded` or `redis`, with several spaces.
+// Runs Parley's server and application in one process, `embedded` or with `redis`, with several spaces.
 import { Redis } from 'ioredis'
 import { SignJWT } from 'jose'
 import type { LogEvent } from '../../src/broker/log.ts'
@@ -31,7 +31,7 @@ const url = `${parley.origin.replace('http', 'ws')}/graphql`
 const queryOf = (payload: Payload) =>
   `subscription ($spaceId: ID!) { spaceMessages(spaceId: $spaceId) { __typename cursor ${QUERIES[payload]} } }`
 
-/** Separate humans, members of the space that each subscribes to. */
+/** Separate humans, each a member of the space to which it subscribes. */
 const humans: string[] = []
 async function viewers({ viewers, spaces, payload }: Load): Promise<Subscribing[]> {
   const made = Array.from({ length: Math.max(viewers - humans.length, 0) }, () => newId('hum'))
@@ -49,7 +49,7 @@ async function viewers({ viewers, spaces, payload }: Load): Promise<Subscribing[
   )
 }
 
-/** A message with a tool call, as an agent posts it. */
+/** Posts a message with a tool call, as an agent does. */
 async function showCall(spaceId: string): Promise<string> {
   const [messageId, toolCallId] = [newId('msg'), newId('tcl')]
   const base = { spaceId, messageId, agentId: agent.id, runId: newId('run'), stepIndex: 0, modelCallId: 'c' }
@@ -72,7 +72,7 @@ const events: Feed['events'] = {
   unread: { type: 'MessagePosted', messageId: said.message.id },
 }
 
-/** Another process writes to Redis' log; a log in this process receives its events over channels. */
+/** A separate process appends to the log in Redis. The log in this process gets its events over channels instead. */
 async function openFeed(): Promise<Feed> {
   const { settings, options } = parley.stores
   if (settings['REDIS_URL'] !== undefined)
@@ -88,7 +88,7 @@ async function openFeed(): Promise<Feed> {
   return { type: 'channels', redisUrl, prefix, names, events }
 }
 
-/** The text of an agent, as the engine streams it from the model's tokens: merged, to the space's log. */
+/** Streams the text of an agent to the log of the space, as the engine does: tokens of the model are merged into deltas. */
 async function writeAsAgent(tokens: number, everyMs: number, afterMs: number): Promise<void> {
   const place = { spaceId: spaceIds[0] ?? '', partIndex: 0, runId: newId('run') }
   const stream = createDraftStream(parley.app.platform, place, Promise.resolve(newId('msg')))

@@ -1,5 +1,5 @@
-// Publishes at a fixed rate, in a process that does nothing else: to Parley's log as another process of it does, or
-// to channels.
+// Publishes at a fixed rate, in a process that does nothing else: to Parley's log, as another Parley process would, or to
+// channels.
 import { Redis } from 'ioredis'
 import { createBroker } from '../../src/broker/broker.ts'
 import type { LogEvent } from '../../src/broker/log.ts'
@@ -10,7 +10,7 @@ import { now } from './model.ts'
 type Publish = (name: string, event: LogEvent) => unknown
 const open = new Map<string, Promise<Publish>>()
 
-/** The minimum of a log: publishes and stores an event in one step. */
+/** The least that a log does: stores and publishes an event in one step. */
 const KEEP_AND_PUBLISH = `
 redis.call('XADD', KEYS[1], 'MAXLEN', '~', 10000, '*', 'e', ARGV[1])
 return redis.call('PUBLISH', KEYS[1], ARGV[1])`
@@ -30,8 +30,8 @@ async function openFeed({ type, redisUrl, prefix, keeps }: Feed): Promise<Publis
 }
 
 /**
- * A timer is up to a millisecond late, by a constant fraction if events are whole milliseconds apart: for an even
- * pace the last two milliseconds are a busy wait.
+ * A timer fires up to a millisecond late, always by the same fraction if events are whole milliseconds apart. For an even pace,
+ * the process spends the last two milliseconds in a busy loop.
  */
 const SPUN_MS = 2
 const MOST_SPUN_A_SECOND = 100
@@ -59,7 +59,7 @@ process.on('message', async ({ feed, payload, spaces, events, eventsASecond }: P
     published.latestMs = Math.max(published.latestMs, now() - dueAt)
     const delta = payload === 'deltas' ? { offset: n * offset, delta: textNow() } : {}
     void publish(feed.names[n % spaces]!, { ...event, ...delta })
-    // A late publisher must still send what it has published.
+    // Let the socket send, even if the publisher is late.
     if (n % 100 === 99) await new Promise((resolve) => setImmediate(resolve))
   }
   process.send?.(published)

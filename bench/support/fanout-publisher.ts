@@ -2,7 +2,7 @@ import { fork } from 'node:child_process'
 import path from 'node:path'
 import { type Feed, nextOf, type Payload } from './fanout-server.ts'
 
-/** Publishes events at a fixed rate, one to each space in turn. */
+/** Publishes events at a fixed rate to the spaces in turn. */
 export interface PublisherOrder {
   feed: Feed
   payload: Payload
@@ -12,9 +12,12 @@ export interface PublisherOrder {
 }
 
 export interface Published {
-  /** The due time of each event, by `now()`: a late publisher does not improve the measured times. */
+  /**
+   * The due time of each event, by `now()`. Latencies are measured from it, so that a late publisher does not make them look
+   * shorter.
+   */
   dueAt: number[]
-  /** The delay of the latest one, in ms. */
+  /** The largest delay of an event, in ms. */
   latestMs: number
 }
 

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import path from 'node:path'
 import { now } from './model.ts'
 
-/** The subscription protocol of a server. */
+/** One subscription to a server, and how to open it. */
 export interface Subscribing {
   url: string
   authorization: string | null
@@ -12,7 +12,7 @@ export interface Subscribing {
   variables?: Record<string, unknown>
 }
 
-/** The kind of an event: a piece of text; a visible tool call; a message, read with the viewer's own `unreadCount`. */
+/** The kind of event: a piece of text, a visible tool call, or a message that is read with the viewer's own `unreadCount`. */
 export type Payload = 'deltas' | 'toolCalls' | 'unread'
 
 /** The viewers, evenly distributed over the spaces. */
@@ -23,29 +23,28 @@ export interface Load {
 }
 
 /**
- * The way of events into a system: to the event log in Redis, as another process of it appends them; or over Redis
- * pub/sub.
+ * How events enter a system: through the event log in Redis, as another Parley process appends them, or through Redis pub/sub.
  */
 export interface Feed {
   type: 'log' | 'channels'
-  /** Channels whose events are first stored in a Redis stream, as any log would do. */
+  /** Whether events are also stored in a Redis stream, as any log would do. Only for channels. */
   keeps?: boolean
   redisUrl: string
   prefix: string
-  /** By space: the topic or channel. */
+  /** The topic or channel of each space. */
   names: string[]
-  /** By payload; the publisher adds the `delta` to a delta. */
+  /** The event for each payload. The publisher adds the `delta` to the event of a delta. */
   events: Partial<Record<Payload, object>>
 }
 
-/** The message of a server's process once it listens. */
+/** The message that a server's process sends to its parent once it listens. */
 export interface Greeting {
   feed: Feed | null
-  /** One for each space, of the same viewer. */
+  /** One subscription for each space, all of the same viewer. */
   subscribings: Subscribing[]
 }
 
-/** The commands to a server's process. Each returns its usage so far, except `viewers`. */
+/** The commands to a server's process. Each returns the usage so far, except `viewers`, which returns subscriptions. */
 export type ServerOrder =
   | { type: 'publish'; events: number; everyMs: number }
   | { type: 'write'; agents: number; tokens: number; everyMs: number }
@@ -54,7 +53,7 @@ export type ServerOrder =
 
 export interface ServerUsage {
   cpuSeconds: number
-  /** After a collection, if requested. */
+  /** The size of the heap, after garbage collection if the command requested it. */
   heapKibibytes: number
 }
 
@@ -64,17 +63,17 @@ export type SystemName = 'ws' | 'ws-log' | 'ws-cork' | 'yoga' | 'parley-embedded
 export interface FanoutServer extends Greeting {
   pid: number
   ask(order: Exclude<ServerOrder, { type: 'viewers' }>): Promise<ServerUsage>
-  /** The separate subscription of each viewer. */
+  /** Returns a subscription for each viewer, with a separate identity. */
   viewers(load: Load): Promise<Subscribing[]>
   stop(): Promise<void>
 }
 
-/** The text of an event: its time of publication, padded to a message of some 220 bytes. */
+/** The text of an event: its time of publication, padded so that the message has about 220 bytes. */
 export function textNow(): string {
   return `${now().toFixed(3)}|${'x'.repeat(20)}`
 }
 
-/** `spaces` is only for Parley: their number. */
+/** Starts a system. `spaces` is the number of spaces, and only Parley uses it. */
 export async function startFanoutServer(system: SystemName, spaces = 1): Promise<FanoutServer> {
   const [file = '', ...args] = system.split('-')
   const child = fork(path.join(import.meta.dirname, `fanout-${file}-process.ts`), [...args, String(spaces)], {
@@ -99,7 +98,7 @@ export async function startFanoutServer(system: SystemName, spaces = 1): Promise
   }
 }
 
-/** The next message of a process. @throws when it exits instead */
+/** Returns the next message of a process. @throws if the process exits instead */
 export async function nextOf(child: ChildProcess): Promise<unknown> {
   const over = new AbortController()
   const ended = once(child, 'exit', { signal: over.signal }).then(() => {
@@ -113,19 +112,19 @@ export async function nextOf(child: ChildProcess): Promise<unknown> {
   }
 }
 
-/** In a process of a measurement: it ends with its parent. */
+/** Makes the process of a measurement exit together with its parent. */
 export function endWithParent(): void {
   process.on('disconnect', () => process.exit(1))
 }
 
 export interface ServedFanout extends Greeting {
   viewers?: (load: Load) => Subscribing[] | Promise<Subscribing[]>
-  /** For `crowd` and `held`, whose serving process publishes itself. */
+  /** Publishes an event within the serving process, for `crowd` and `held`. */
   publish?: (text: string, n: number) => Promise<unknown>
   write?: (order: ServerOrder & { type: 'write' }) => Promise<unknown>
 }
 
-/** In a server's process: reports its address, and answers commands. */
+/** Reports the address of a server to its parent, and answers commands. */
 export function serveFanout({ feed, subscribings, viewers, publish, write }: ServedFanout): void {
   endWithParent()
   process.on('message', async (order: ServerOrder) => {

@@ -10,14 +10,14 @@ export const SYSTEMS: Record<SystemName, string> = {
   'parley-embedded': 'Parley, embedded',
 }
 
-/** The name of a load in tables. */
+/** Returns the name of a load for tables. */
 export function nameOf({ viewers, spaces, payload }: Pick<Measured, 'viewers' | 'spaces' | 'payload'>): string {
   const who = viewers.toLocaleString('en')
   const where = spaces === 1 ? who : `${who} in ${spaces} spaces`
   return payload === 'deltas' ? where : `${where}, ${payload === 'unread' ? '`unreadCount`' : 'tool calls'}`
 }
 
-/** A table of one metric: a row for each system, a column for each load. */
+/** Returns the table of one metric: a row for each system, a column for each load. */
 function tableOf(all: readonly Measured[], title: string, textOf: (one: Measured) => string): string {
   const loads = [...new Set(all.map(nameOf))]
   const systems = (Object.keys(SYSTEMS) as SystemName[]).filter((name) => all.some(({ system }) => system === name))
@@ -41,7 +41,7 @@ function rateOf({ messagesASecond, isAtLeast }: Measured): string {
   return messagesASecond === 0 ? 'none' : isAtLeast ? `≥ ${thousands}` : thousands
 }
 
-/** The tables in docs/speed.md: the rate of each system by load, and the cost with 1,000 subscribers in one space. */
+/** Returns the tables for docs/speed.md: the rate of each system by load, and the cost with 1,000 subscribers in one space. */
 export function summaryOf(all: readonly Measured[]): string {
   const some = all.filter(({ viewers, spaces }) => viewers === 1000 && spaces === 1)
   const rows = (Object.keys(SYSTEMS) as SystemName[]).flatMap((system) => {
@@ -66,7 +66,7 @@ export function summaryOf(all: readonly Measured[]): string {
   ].join('\n')
 }
 
-/** All tables. */
+/** Returns all tables. */
 export function tablesOf(all: readonly Measured[]): string {
   return [
     tableOf(all, 'messages a second, p99 ≤ 100 ms', rateOf),

@@ -1,5 +1,5 @@
-// The wire: the limit of one process with only `ws`, the same messages with each client's own id in front; `cork`:
-// all messages of one pause in one write; `log`: events are stored in Redis.
+// The lower bound: one process with only `ws` that sends the same messages, each prefixed with the client's own id. `cork`
+// writes all messages of one pause at once; `log` also stores events in Redis.
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
@@ -18,7 +18,7 @@ const http = createServer().listen(0, '127.0.0.1')
 await once(http, 'listening')
 const server = new WebSocketServer({ server: http, perMessageDeflate: false })
 const { port } = http.address() as AddressInfo
-/** By space, each socket with the prefix of its messages. */
+/** The sockets of each space, each with the prefix of its messages. */
 const heads = names.map(() => new Map<WebSocket, string>())
 
 server.on('connection', (socket) => {
@@ -37,7 +37,7 @@ const pending: string[][] = names.map(() => [])
 let isWriting = false
 let restsUntil = 0
 
-/** Writes all waiting messages, in one write for each socket; then pauses, while more accumulate. */
+/** Writes all waiting messages with one write to each socket, and then pauses while more messages accumulate. */
 function flush(): void {
   isWriting = false
   const startedAt = performance.now()

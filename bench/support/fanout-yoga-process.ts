@@ -1,4 +1,4 @@
-// The usual way: graphql-yoga and graphql-ws, each subscriber with its own iteration over a RedisPubSub.
+// The common setup for comparison: graphql-yoga and graphql-ws, where each subscriber iterates over a RedisPubSub.
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -28,7 +28,7 @@ const yoga = createYoga({
   }),
 })
 
-/** The first event shows that the subscription is active: RedisPubSub itself does not. */
+/** Wait for the first event to know that the subscription is active, because RedisPubSub does not report this. */
 async function* begun(spaceId: string) {
   const events = pubsub.asyncIterator<object>(prefix + spaceId)
   const first = events.next()

@@ -1,4 +1,4 @@
-/** One measured number, or a reference for comparison. */
+/** One measured number, or a reference to compare it with. */
 export interface Figure {
   what: string
   value: number
@@ -7,28 +7,28 @@ export interface Figure {
   bound?: { atMost: number } | { atLeast: number }
   /** The source of a reference that was not measured in this run. */
   source?: string
-  /** The results of several runs in a row, in their order; `value` is that of the published run. */
+  /** The results of several runs in a row, in their order. `value` is the result of the published run. */
   runs?: number[]
 }
 
-/** A question about speed or memory that a benchmark of the real server answers. */
+/** A question about speed or memory, answered by a benchmark of the real server. */
 export interface Benchmark {
   question: string
   /** The timeout; 5 minutes by default. */
   mostMinutes?: number
-  /** Too slow to run with all others. */
+  /** Whether the benchmark must be requested by name, because it is too slow to run with all others. */
   onlyByName?: boolean
   run(options: BenchmarkOptions): Promise<Figure[] | Result>
 }
 
 export interface BenchmarkOptions {
-  /** A quick run during development: less of everything, and nothing is written to bench/results. */
+  /** Whether this is a quick run, for development: loads are smaller, and nothing is written to bench/results. */
   quick: boolean
   /** Another built checkout to compare with, or null. */
   against: string | null
 }
 
-/** The results: numbers, and their presentation. */
+/** The results of a benchmark: numbers, and how to present them. */
 export interface Result {
   figures: Figure[]
   /** Markdown before the numbers, if tables present them better. */
@@ -40,8 +40,8 @@ export interface Result {
 }
 
 /**
- * Returns the middle one of several runs by its first bounded number, complete, each number next to the
- * results of the others.
+ * Returns the complete results of the middle run, by the first number with a limit. Each number also lists the results of the
+ * other runs.
  */
 export function middleOf(results: (Figure[] | Result)[]): Result {
   const runs = results.map((result): Result => (Array.isArray(result) ? { figures: result } : result))
@@ -58,13 +58,13 @@ export function middleOf(results: (Figure[] | Result)[]): Result {
   return { ...middle, figures }
 }
 
-/** The value below which `share` (0 to 1) of the values lie; NaN of none. */
+/** Returns the value below which `share` (0 to 1) of the values lie; NaN if there are no values. */
 export function percentile(values: readonly number[], share: number): number {
   const sorted = values.toSorted((a, b) => a - b)
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN
 }
 
-/** Whether the number is within its limit; null without a limit. */
+/** Returns whether the number is within its limit; null if it has no limit. */
 export function holds({ value, bound }: Figure): boolean | null {
   if (bound === undefined) return null
   return 'atMost' in bound ? value <= bound.atMost : value >= bound.atLeast

@@ -1,4 +1,4 @@
-// A client that uses as much as it can: see flood.ts. It reads as little of the responses as possible.
+// A client that sends as much as the server allows: see flood.ts. The client reads as little of the responses as possible.
 import { once } from 'node:events'
 import { Agent, request } from 'node:http'
 import WebSocket from 'ws'
@@ -13,13 +13,13 @@ const MESSAGES = 400
 const agent = new Agent({ keepAlive: true })
 const result: FloodResult = { sent: 0, served: 0 }
 const aliases = (count: number, field: string) => Array.from({ length: count }, (_, n) => `a${n}: ${field}`).join(' ')
-/** 24,400 of the 25,000 fields that an operation may have. */
+/** Selects 24,400 of the 25,000 fields that an operation may have. */
 const HEAVY = (spaceId: string) =>
   `{ space(id: "${spaceId}") { ${aliases(50, 'messages(last: 100) { edges { node { id text sender { id } } } }')} } }`
 const HEAVY_SUBSCRIPTION = (spaceId: string, n: number) =>
   `subscription Heavy${n} { spaceMessages(spaceId: "${spaceId}") { ... on MessagePosted { message { space {
     ${aliases(20 + n, 'messages(last: 100) { edges { node { id text } } }')} } } } } }`
-/** Fields with one name, which validation compares pair by pair. */
+/** Fields with the same response name, which validation compares in pairs. */
 const LONG_TO_REFUSE = (n: number) => `query Q${n} { ${'viewer { id scope } '.repeat(800)} nothing${n} }`
 
 function ask({ origin, token }: FloodOrder, query: string, variables?: object): Promise<number> {

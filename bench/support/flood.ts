@@ -2,13 +2,13 @@ import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import path from 'node:path'
 
-/** The behaviour of an abusive client for a while, as fast as the server allows. */
+/** The requests of an abusive client for a while, as fast as the server allows. */
 export interface FloodOrder {
   origin: string
   token: string
-  /** A space of its own with a hundred messages. */
+  /** A space with a hundred messages that belongs to the client. */
   spaceId: string
-  /** Another one, in which the shared agent responds. */
+  /** Another space of the client, in which the shared agent answers. */
   agentSpaceId: string
   seconds: number
   kind: FloodKind
@@ -19,22 +19,22 @@ export type FloodKind =
   | 'queries'
   /** 300 concurrent heavy queries on one socket. */
   | 'socket'
-  /** 20 heavy subscriptions, and messages that cause events. */
+  /** 20 heavy subscriptions, and messages that cause events for them. */
   | 'subscriptions'
-  /** 500 to viewerEvents over 5 sockets, and messages. */
+  /** 500 subscriptions to viewerEvents over 5 sockets, and messages that cause events for them. */
   | 'viewerEvents'
   /** 400 messages to the shared agent. */
   | 'messages'
-  /** 8 concurrent documents that are slow to refuse. */
+  /** 8 concurrent documents whose rejection takes the server a long time. */
   | 'documents'
 
 export interface FloodResult {
   sent: number
-  /** Successful operations. */
+  /** The number of successful operations. */
   served: number
 }
 
-/** Runs one in a separate process. */
+/** Runs one kind of flood in a separate process. */
 export async function flood(order: FloodOrder): Promise<FloodResult> {
   const child = fork(path.join(import.meta.dirname, 'flood-process.ts'))
   child.send(order)

@@ -6,14 +6,11 @@ import type { Platform } from '../../src/platform/platform.ts'
 const DAY_MS = 86_400_000
 const A_DAY = { PARLEY_KEEP_MESSAGES_DAYS: '1', PARLEY_KEEP_RUNS_DAYS: '1', PARLEY_KEEP_AUDIT_DAYS: '1' }
 
-/**
- * Retention like that of workers, running next to them, with a clock that is ahead: so that a day ends after
- * `keepMs`.
- */
+/** Retention as a worker runs it, but with a clock that is ahead, so that rows kept for a day are deleted after `keepMs`. */
 export interface BriefRetention {
   db: Database
   sweep(): Promise<void>
-  /** The duration of each batch in ms: others may have to wait that long for its rows. */
+  /** The duration of each batch of deletions in ms. Other transactions can have to wait that long for its rows. */
   batches: number[]
   close(): Promise<void>
 }

@@ -4,7 +4,7 @@ import { createPeople, openServices } from './costs.ts'
 import { SEND_MESSAGE } from './operations.ts'
 import { residentMebibytesOf } from './stack.ts'
 
-/** Three bytes per character: a hundred of them exceed the limit of a response. */
+/** Three bytes per character: a hundred of these texts exceed the maximum size of a response. */
 const LONGEST = '漢'.repeat(32_000)
 const MESSAGES = 100
 const ROUNDS = 5
@@ -13,7 +13,7 @@ const CALM_MS = 3000
 const TEXTS = `query ($id: ID!) { space(id: $id) { messages(last: ${MESSAGES}) { edges { node { id text } } } } }`
 
 /**
- * The memory of an idle server process, and its maximum while several people read responses of the largest size. In
+ * Returns the memory of an idle server process, and its maximum while several people read responses of the largest size, in
  * MiB.
  */
 export async function memoryOfLargestResponses(atATime: number): Promise<{ idle: number; peak: number }> {
@@ -24,7 +24,7 @@ export async function memoryOfLargestResponses(atATime: number): Promise<{ idle:
   await Promise.all(people.map(({ client }) => client.close()))
   await writer.stop()
 
-  // Another process, without the memory of the writing.
+  // Measure another process, whose memory was not used to write the messages.
   const parley = await startParley({ settings: services.settings })
   const post = (token: string, query: string) =>
     fetch(`${parley.origin}/graphql`, {
@@ -46,7 +46,7 @@ export async function memoryOfLargestResponses(atATime: number): Promise<{ idle:
   return { idle, peak }
 }
 
-/** Resets the peak. Linux only. */
+/** Resets the recorded peak of the memory. Linux only. */
 const forgetPeakOf = ({ pid }: ParleyProcess) => writeFile(`/proc/${pid}/clear_refs`, '5')
 
 async function peakMebibytesOf({ pid }: ParleyProcess): Promise<number> {

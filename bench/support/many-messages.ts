@@ -4,15 +4,15 @@ const AT_ONCE = 50_000
 
 interface ManyMessages {
   spaceId: string
-  /** Taken in turn. */
+  /** The texts, used in turn. */
   senderIds: string[]
   texts: string[]
-  /** The last existing `seq`, and the last one to write. */
+  /** The last existing `seq`, and the last `seq` to write. */
   from: number
   to: number
 }
 
-/** Writes messages of a space into its database, posted a minute apart, without runs. */
+/** Writes messages of a space into its database, one minute apart and without runs. */
 export async function writeMessages({ prisma }: Database, many: ManyMessages): Promise<void> {
   const { spaceId, senderIds, texts, from, to } = many
   for (let at = from; at < to; at += AT_ONCE) {
@@ -27,5 +27,5 @@ export async function writeMessages({ prisma }: Database, many: ManyMessages): P
   await prisma.$executeRaw`VACUUM ANALYZE "Message"`
 }
 
-/** The id of the message with this number, as in `writeMessages`. */
+/** Returns the id of the message with this number, as `writeMessages` creates it. */
 export const idOfWritten = (seq: number) => `msg_${seq.toString(16).padStart(32, '0')}`

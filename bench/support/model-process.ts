@@ -1,7 +1,6 @@
-// A separate process for the local model, so that its work does not affect other processes. The model's name
-// selects its output: `tokens-<count>-<every ms>` calls send_message with that many numbered tokens, and closes
-// with a word; `prose-…` with those of a text in Markdown, another one for each request; `skips` and `fails` skip
-// and fail.
+// Runs the local model in a separate process, so that it does not affect the measured ones. The model's name selects its
+// output: `tokens-<count>-<every ms>` calls send_message with that many numbered tokens, and ends with a word; `prose-…` does
+// the same with the tokens of a Markdown text, a different text for each request; `skips` skips, and `fails` fails.
 import { startModelServer } from '../../test/support/model-server.ts'
 import { type Generation, now } from './model.ts'
 import { proseOf } from './prose.ts'
@@ -10,7 +9,7 @@ const generations: Generation[] = []
 const server = await startModelServer()
 
 server.script((request) => {
-  // Discards the recorded requests: those of half an hour are more than a gigabyte.
+  // Discards the recorded requests, which take more than a gigabyte after half an hour.
   server.requests.length = 0
   const [, what, count, every] = /^(tokens|prose)-(\d+)-(\d+)$/.exec(request.model) ?? []
   if (request.model === 'fails') return [{ error: 'overloaded', status: 400 }]

@@ -2,31 +2,31 @@ import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import path from 'node:path'
 
-/** One generation of send_message as the model's process saw it; times are of `now()`. */
+/** One generation of a send_message call, as the model's process recorded it. Times are from `now()`. */
 export interface Generation {
-  /** Its tokens read `<n>.<index> `. */
+  /** The tokens of this generation read `<n>.<index> `. */
   n: number
   arrivedAt: number
-  /** By token: the time of its write to the socket. One more for the end of the input. */
+  /** When each token was written to the socket. One more entry is the end of the input. */
   sentAt: number[]
 }
 
 /** A local model that writes numbered tokens at an even pace, in a separate process. */
 export interface Model {
   baseUrl: string
-  /** The generations since the last call. */
+  /** Returns the generations since the last call. */
   generations(): Promise<Generation[]>
   stop(): Promise<void>
 }
 
-/** Milliseconds since 1970 with fractions, comparable between processes of one machine. */
+/** Returns the milliseconds since 1970 with fractions, comparable between processes of one machine. */
 export function now(): number {
   return performance.timeOrigin + performance.now()
 }
 
 /**
- * The model's name for `count` tokens, numbered ones or those of a text in Markdown, one every `everyMs`; 0 writes
- * as fast as possible.
+ * Returns the name of a model that writes `count` tokens, one every `everyMs`; 0 writes as fast as possible. The tokens are
+ * numbers, or words of a Markdown text.
  */
 export function modelName(count: number, everyMs: number, what: 'tokens' | 'prose' = 'tokens'): string {
   return `${what}-${count}-${everyMs}`

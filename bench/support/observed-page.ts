@@ -1,33 +1,33 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Browser, Page } from 'playwright-core'
 
-/** The records of a page since it started recording; all in ms. */
+/** The measurements that a page has recorded since `begin`; all in ms. */
 export interface Noted {
   /** Tasks of more than 50 ms, as the browser reports them. */
   longTasks: number[]
   /** The start of each frame. */
   frames: number[]
-  /** From each key to the frame that shows its effect. */
+  /** The time from each key press to the frame that shows its effect. */
   keys: number[]
 }
 
-/** A signed-in page of the console, observed from within and by the debugger. */
+/** A signed-in page of the console, observed by a script in the page and by the debugger. */
 export interface ObservedPage {
   page: Page
-  /** Reloads an address; returns the ms from the navigation until a message is visible and the input is ready. */
+  /** Loads an address. Returns the ms from the navigation until a message is visible and the input is ready. */
   open(address: string): Promise<number>
   begin(): Promise<void>
   noted(): Promise<Noted>
-  /** The JavaScript heap after a collection. */
+  /** Returns the size of the JavaScript heap after garbage collection, in MiB. */
   heapMebibytes(): Promise<number>
-  /** Whether the browser may use its cache. */
+  /** Sets whether the browser may use its cache. */
   setCaching(isOn: boolean): Promise<void>
   close(): Promise<void>
 }
 
 /**
- * Runs before the page's own scripts. A key's time ends with the first task after the frame in which its event was
- * handled.
+ * A script that runs before those of the page. The time of a key press ends with the first task after the frame that handled
+ * its event.
  */
 const PROBE = `
 const probe = { readyAt: null, longTasks: [], frames: [], keys: [] }

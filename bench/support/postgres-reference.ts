@@ -4,14 +4,11 @@ import { now } from './model.ts'
 
 const COMMITS = 2000
 
-/**
- * The speed of the machine's PostgreSQL without Parley: commits of one row each, with `atOnce` concurrent ones;
- * times in ms.
- */
+/** Measures the machine's PostgreSQL without Parley: commits of one row each, `atOnce` of them concurrently; times in ms. */
 export async function measureCommits(atOnce: number): Promise<{ aSecond: number; times: number[] }> {
   const database = await createTestDatabase({ isDurable: true })
   const pool = new pg.Pool({ connectionString: database.url, max: atOnce })
-  // Dropping the database ends connections that are closing already.
+  // Dropping the database also ends connections that are still closing.
   pool.on('error', () => {})
   const times: number[] = []
   try {

@@ -5,7 +5,10 @@ const WORDS = (
 
 type Random = () => number
 
-/** Markdown like that of agents, in pieces of about a token: paragraphs, lists and code. The same for the same seed. */
+/**
+ * Generates Markdown like that of agents, in pieces of about one token: paragraphs, lists and code. Equal seeds give equal
+ * texts.
+ */
 export function proseOf(seed: number, tokens: number): string[] {
   const random = randomOf(seed)
   const pieces: string[] = []
@@ -38,7 +41,7 @@ function word(random: Random): string {
   return look < 0.05 ? `**${chosen}**` : look < 0.08 ? `\`${chosen}\`` : chosen
 }
 
-/** Numbers from 0 to 1, the same for the same seed (mulberry32). */
+/** Returns a generator of numbers from 0 to 1. Equal seeds give equal numbers (mulberry32). */
 function randomOf(seed: number): Random {
   let state = seed
   return () => {

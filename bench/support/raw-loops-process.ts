@@ -1,4 +1,4 @@
-// The reference for Parley: the same tool loops with only the AI SDK, without a database or a subscriber.
+// The reference for Parley: the same tool loops with only the AI SDK, without a database or subscribers.
 import { createOpenAI } from '@ai-sdk/openai'
 import { isStepCount, streamText, tool } from 'ai'
 import { z } from 'zod'

@@ -12,21 +12,21 @@ export interface RawLoopsOrder {
   warmUp?: number
   /** Processes the streams as Parley does: merges consecutive parts of one kind. */
   areJoined?: boolean
-  /** Records the arrival of each token, which the loops do not do otherwise. */
+  /** Whether to record the arrival of each token. By default, the loops do not record it. */
   areNoted?: boolean
 }
 
 export interface RawLoopsResult {
   seconds: number
-  /** User and system time of the process that ran them. */
+  /** User and system CPU time of the process that ran the loops. */
   cpuSeconds: number
-  /** From the call of streamText to its first piece of tool input, by loop. */
+  /** The time from the call of streamText to the first piece of tool input, for each loop. */
   firstDeltaMs: number[]
-  /** The arrival of each token at the reader of the loops, by `<n>.<index>`; including the warm-up loops. */
+  /** When each token arrived at the reader of the loops, by `<n>.<index>`, including the warm-up loops. */
   arrivedAt: Map<string, number>
 }
 
-/** Runs bare AI SDK tool loops in a separate process; some before them warm the process up. */
+/** Runs bare AI SDK tool loops in a separate process, after some loops that warm up the process. */
 export async function runRawLoops(order: RawLoopsOrder): Promise<RawLoopsResult> {
   const child = fork(path.join(import.meta.dirname, 'raw-loops-process.ts'), { serialization: 'advanced' })
   try {

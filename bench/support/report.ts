@@ -17,8 +17,8 @@ export async function report(
     cores: os.availableParallelism(),
     cpu: os.cpus()[0]?.model.trim() ?? 'unknown',
     node: process.version,
-    // The load average before the end; more than the cores means that other programs ran too, or only this
-    // benchmark.
+    // The load average before the end. If it exceeds the number of cores, the benchmark or other programs saturated the
+    // machine.
     load: os.loadavg()[0] ?? Number.NaN,
   }
   const areSeveral = figures.some(({ runs }) => runs !== undefined)
@@ -44,8 +44,8 @@ export async function report(
 }
 
 /**
- * Replaces the text of docs/speed.md between `<!-- bench <name> -->` and `<!-- end of <name> -->`, so that it
- * quotes only the last run.
+ * Replaces the text between `<!-- bench <name> -->` and `<!-- end of <name> -->` in docs/speed.md, so that the page quotes the
+ * last run.
  */
 async function writeSummary(name: string, text: string): Promise<void> {
   const [begin, end] = [`<!-- bench ${name} -->`, `<!-- end of ${name} -->`]

@@ -3,17 +3,18 @@ import type { Database } from '../../src/platform/db.ts'
 const AT_ONCE = 250_000
 
 interface SearchableMessages {
-  /** Taken in turn, so the messages of all spaces alternate. */
+  /** The spaces, used in turn, so that their messages alternate in the table. */
   spaceIds: readonly string[]
   senderId: string
-  /** Taken in turn. */
+  /** The texts, used in turn. */
   texts: readonly string[]
   count: number
 }
 
 /**
- * Writes messages with their rows of the search index, as `send` and its triggers would, in bulk: the words of each text are computed
- * once, no trigger or foreign key is checked, and the indexes of texts are built at the end.
+ * Writes messages and their rows of the search index in bulk, with the result that `send` and its triggers would have. To save
+ * time, the words of each text are computed once, no trigger or foreign key is checked, and the indexes of texts are built at
+ * the end.
  */
 export async function writeSearchable(
   { prisma }: Database,

@@ -11,14 +11,14 @@ export type Backing = 'embedded' | 'PostgreSQL and Redis'
 export interface Stack {
   parley: ParleyProcess
   admin: ParleyClient
-  /** Null when embedded. */
+  /** The URL of the database; null if it is embedded. */
   databaseUrl: string | null
-  /** Starts another process on the same database and Redis; it stops with the stack. */
+  /** Starts another process on the same database and Redis, which stops together with the stack. */
   join(settings: Record<string, string>): Promise<ParleyProcess>
   stop(): Promise<void>
 }
 
-/** A space with one human, who subscribes to it over a separate WebSocket, and optionally agents. */
+/** A space with one human, who subscribes to the space over a separate WebSocket, and with agents if requested. */
 export interface Room {
   spaceId: string
   human: ParleyClient
@@ -38,7 +38,7 @@ export async function startStack(
     OPENAI_API_KEY: 'none',
     OPENAI_BASE_URL: model.baseUrl,
     PARLEY_LOG_LEVEL: 'error',
-    // One viewer makes the requests of many here.
+    // In benchmarks, one viewer sends as many requests as many viewers usually do.
     PARLEY_RATE_MESSAGES: '0',
     PARLEY_RATE_TRIGGERS: '0',
     PARLEY_RATE_REQUESTS: '0',
@@ -66,7 +66,7 @@ export async function startStack(
   }
 }
 
-/** Creates a room with its own human; if a model is given, it also has agents that respond there. */
+/** Creates a room with its own human. If a model is given, the room also has agents, which answer there. */
 export async function createRoom(
   { admin, parley }: Stack,
   model: string | null,
@@ -86,7 +86,7 @@ export async function createRoom(
   return { spaceId, human, token: createAccessToken.secret, agentIds }
 }
 
-/** A new space of the human with these agents. */
+/** Creates a space of the human with these agents. */
 export async function createSpaceWith(human: ParleyClient, agentIds: string[]): Promise<string> {
   const { createSpace } = await human.send(CREATE_SPACE, { name: 'Bench', memberIds: agentIds })
   if (createSpace.__typename !== 'CreateSpacePayload') throw new Error(createSpace.message)
@@ -99,16 +99,16 @@ async function createAgent(admin: ParleyClient, model: string, mind: 'STATELESS'
   return result.agent.id
 }
 
-/** User and system time of a process so far, in seconds. Linux only. */
+/** Returns the user and system CPU time of a process so far, in seconds. Linux only. */
 export async function cpuSecondsOf(pid: number): Promise<number> {
   const stat = await readFile(`/proc/${pid}/stat`, 'utf8')
-  // Fields 14 and 15; the second field may contain spaces, so the count starts after its closing parenthesis.
+  // The times are fields 14 and 15. The second field may contain spaces, so count after its closing parenthesis.
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
   const TICKS_A_SECOND = 100
   return (Number(fields[11]) + Number(fields[12])) / TICKS_A_SECOND
 }
 
-/** Resident memory of a process in MiB. Linux only. */
+/** Returns the resident memory of a process in MiB. Linux only. */
 export async function residentMebibytesOf(pid: number): Promise<number> {
   const status = await readFile(`/proc/${pid}/status`, 'utf8')
   return Number(/^VmRSS:\s+(\d+)/m.exec(status)?.[1]) / 1024

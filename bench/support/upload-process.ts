@@ -1,11 +1,12 @@
-// A client that uploads files at the same time: see ../uploads.ts. Each order is one round; the answer contains its duration.
+// A client that uploads several files at the same time: see ../uploads.ts. Each order is one round, and the answer contains its
+// duration.
 import { randomBytes } from 'node:crypto'
 import { request } from 'node:http'
 
 export interface UploadOrder {
   origin: string
   token: string
-  /** How many are uploaded at a time. */
+  /** The number of files that are uploaded at the same time. */
   files: number
   bytes: number
 }
@@ -25,7 +26,7 @@ process.on('message', async ({ origin, token, files, bytes }: UploadOrder) => {
   process.send?.({ ms: performance.now() - began, statuses } satisfies UploadResult)
 })
 
-/** Begins with random bytes, so that no two uploads are the same file. */
+/** The file begins with random bytes, so that no two uploads are the same file. */
 function upload(order: { origin: string; token: string; pieces: Buffer; bytes: number }): Promise<number> {
   const { origin, token, pieces, bytes } = order
   return new Promise((resolve, reject) => {

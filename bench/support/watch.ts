@@ -3,25 +3,25 @@ import { AGENT_ACTIVITY, SEND_MESSAGE, SPACE_MESSAGES } from './operations.ts'
 import type { Room } from './stack.ts'
 import { createTokenNotes } from './tokens.ts'
 
-/** The records of one subscriber of a room. */
+/** The tokens, events and messages that one subscriber of a room has received. */
 export interface Watch {
-  /** The arrival of each token, by `<n>.<index>`. */
+  /** When each token arrived, by `<n>.<index>`. */
   arrivedAt: Map<string, number>
-  /** The arrival of the first delta since the last `expectDelta`. */
+  /** Resolves to the arrival time of the first delta after this call. */
   expectDelta(): Promise<number>
-  /** The number of events after the snapshot. */
+  /** Returns the number of events after the snapshot. */
   events(): number
-  /** The number of complete messages of agents. */
+  /** Returns the number of complete messages by agents. */
   whole(): number
-  /** Calls back for each further one. */
+  /** Calls `look` for each further complete message. Returns a function that stops this. */
   onWhole(look: () => void): () => void
-  /** Resolves once there are `count`. */
+  /** Resolves once there are `count` complete messages. */
   finished(count: number): Promise<void>
   stop(): void
 }
 
 /**
- * Subscribes to a room, and resolves once the subscription is active (its snapshot has arrived). It records all
+ * Subscribes to a room, and resolves once the snapshot has arrived, which shows that the subscription is active. Records all
  * events.
  */
 export async function watchRoom({ human, spaceId }: Room): Promise<Watch> {
@@ -70,13 +70,16 @@ export async function watchRoom({ human, spaceId }: Room): Promise<Watch> {
   }
 }
 
-/** Posts in the room as its human; resolves with the mutation. */
+/** Posts in the room as its human. Resolves when the mutation has returned. */
 export async function say({ human, spaceId }: Room): Promise<void> {
   const { sendMessage } = await human.send(SEND_MESSAGE, { spaceId, text: 'Hello there, what do you see?' })
   if (sendMessage.__typename !== 'SendMessagePayload') throw new Error(sendMessage.message)
 }
 
-/** Calls back each time the room's agent has posted and is idle: a short run may never show it as busy. */
+/**
+ * Calls back each time the room's agent has posted and is idle. The end of a run is no signal, because a short run may never
+ * show the agent as busy.
+ */
 export async function watchRuns({ human, spaceId }: Room, watch: Watch, onEnd: () => void): Promise<() => void> {
   let isIdle = true
   let told = watch.whole()

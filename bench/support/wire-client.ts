@@ -3,11 +3,11 @@ import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import type { Subscribing } from './fanout-server.ts'
 
-/** A graphql-transport-ws client that only counts messages: thousands of them cost less than the measured server. */
+/** A graphql-transport-ws client that only counts messages, so that thousands of clients cost less than the measured server. */
 export interface WireClient {
   /** The number of messages, including handshakes and first results. */
   received(): number
-  /** Called with each message as its bytes. */
+  /** Called with the bytes of each message. */
   onMessage: ((payload: Buffer) => void) | null
   socket: Socket
 }
@@ -17,8 +17,8 @@ const TEXT = 1
 const PING = 9
 
 /**
- * Opens a socket and starts its subscriptions; resolves when each has its first result. Their ids count from
- * `firstId`, as in some clients; without it they are UUIDs, as in others.
+ * Opens a socket and starts its subscriptions. Resolves when each has its first result. Operation ids count from `firstId`, as
+ * in some clients; without it they are UUIDs, as in others.
  */
 export async function openWireClient(subscribing: Subscribing[], firstId?: number): Promise<WireClient> {
   const [{ url, authorization }] = subscribing as [Subscribing]
@@ -70,7 +70,7 @@ async function upgrade(socket: Socket, path: string): Promise<void> {
   if (!answer.toString('latin1').includes(accept)) throw new Error(`no WebSocket: ${answer}`)
 }
 
-/** A client's frame, masked with zeros. */
+/** Returns a frame of a client, masked with zeros. */
 function send(socket: Socket, message: object): void {
   const payload = Buffer.from(JSON.stringify(message))
   const head =
@@ -95,7 +95,7 @@ function readFrames(socket: Socket, onFrame: (opcode: number, payload: () => Buf
   })
 }
 
-/** The position of the payload of the frame at an offset, or null if it is incomplete. */
+/** Returns the position of the payload of the frame at an offset; null if the frame is incomplete. */
 function frameAt(bytes: Buffer, at: number): { start: number; end: number } | null {
   const had = bytes.length - at
   if (had < 2) return null

@@ -14,7 +14,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startTestServer, type TestServer } from '../../test/support/served.ts'
 import { type Named, openStage, type Person, type Read, type Stage } from '../../test/support/stage.ts'
 
-/** Asks for a city, and then streams the weather there. */
+/** An agent that asks for a city, and then streams its weather. */
 const weather: AgentExecutor = {
   async execute({ taskId, contextId, userMessage, task }: RequestContext, bus) {
     const [part] = userMessage.parts

@@ -66,7 +66,7 @@ describe.each(RULE_STACKS)('the A2A client, on the %s stack', (stack) => {
     for await (const event of client.sendMessageStream(saying('Count'))) seen.push(event)
     expect(seen[0]?.payload?.$case).toBe('task')
     const last = seen.at(-1)?.payload
-    // A task that ends before the stream begins is sent in its last state.
+    // If the task ends before the stream begins, the stream contains only the task in its final state.
     const isState = last?.$case === 'task' || last?.$case === 'statusUpdate'
     const state = isState ? last.value.status?.state : null
     expect(state).toBe(TaskState.TASK_STATE_COMPLETED)

@@ -6,7 +6,7 @@ import { startTestServer, type TestServer } from '../../test/support/served.ts'
 import { until } from '../../test/support/until.ts'
 
 const CUTS = runsOf({ usual: 10, nightly: 1000 })
-/** Enough events for a stream to be cut in any of them. */
+/** Long enough for the stream to have many events, each of which can be cut. */
 const ANSWER = 'An answer that is streamed in many small pieces, so that cuts fall into the middle of it.'
 
 const LOOK_UP = {
@@ -22,7 +22,10 @@ const ANSWERS = [
   [{ toolCall: 'send_message', input: { text: `Then: ${ANSWER}` }, chunks: 7, delayMs: 1 }],
 ]
 
-/** Counts the connections that it breaks: each after as many bytes as `nextCut` returns, unless that is null. */
+/**
+ * Returns a `fetch` that breaks each connection after as many bytes as `nextCut` returns, unless that is null, and the number
+ * of cuts.
+ */
 function createCutter(nextCut: () => number | null) {
   let cuts = 0
   const fetchCut: typeof fetch = async (url, init) => {
@@ -51,17 +54,18 @@ function createCutter(nextCut: () => number | null) {
 /** A client that rejoins when its connection breaks. */
 class RejoiningAgent extends HttpAgent {
   readonly events: BaseEvent[] = []
-  /** Of the last event that is applied to the messages. */
+  /** The cursor of the last event that was applied to the messages. */
   #cursor: string | null = null
   #hasFinished = false
 
-  /** Runs, and rejoins until the run has finished. */
+  /** Runs the agent, and rejoins until the run has finished. */
   async runToEnd(): Promise<void> {
     this.#hasFinished = false
     this.#cursor = null
     while (!this.#hasFinished)
       await this.#runOnce().catch((error) => {
-        // A broken stream ends in the middle of an event. Other errors would only repeat.
+        // A broken stream ends in the middle of an event, which is a SyntaxError. Other errors would occur again at each
+        // attempt.
         if (!(error instanceof SyntaxError)) throw error
       })
   }
@@ -70,7 +74,7 @@ class RejoiningAgent extends HttpAgent {
     let received: string | null = null
     const onEvent: AgentSubscriber['onEvent'] = ({ event }) => {
       this.events.push(event)
-      // The events before are applied now. When a stream breaks, the client may drop the event that it applies.
+      // The events before this one have been applied. If the stream breaks, the client can drop the event that it is applying.
       this.#cursor = received ?? this.#cursor
       received = event.rawEvent?.cursor ?? received
       if (event.type === EventType.RUN_FINISHED || event.type === EventType.RUN_ERROR) this.#hasFinished = true
@@ -89,7 +93,7 @@ const responseOf = (events: readonly BaseEvent[]) =>
     headers: { 'content-type': 'text/event-stream' },
   })
 
-/** What a conversation says, without the ids. */
+/** Returns the content of a conversation, without the ids. */
 const contentOf = (messages: readonly Message[]) =>
   messages.map((message) => ({
     role: message.role,
@@ -116,7 +120,7 @@ describe.each(RULE_STACKS)('@ag-ui/client on the %s stack', (stack) => {
   test(
     `a client that is cut ${CUTS} times has the same messages as one that is not`,
     async () => {
-      // The client prints that its streams were cut.
+      // Hide the errors that the client prints for the cut streams.
       vi.spyOn(console, 'error').mockImplementation(() => {})
       const ana = await parley.human('Ana')
       const bot = await parley.agent('Bot', { tools: [LOOK_UP] })
@@ -135,7 +139,7 @@ describe.each(RULE_STACKS)('@ag-ui/client on the %s stack', (stack) => {
         { role: 'assistant', content: `Then: ${ANSWER}` },
       ])
 
-      // Sometimes a client is cut again before it has received anything new.
+      // Some cuts come so early that the client has received nothing new since the previous one.
       const cutter = createCutter(() => (Math.random() < 0.15 ? null : Math.ceil(Math.random() * 4000)))
       for (let turn = 0; cutter.cuts() < CUTS; turn += 1) {
         const config = { url, headers, threadId: `cut ${turn}` }
@@ -168,7 +172,7 @@ describe.each(RULE_STACKS)('@ag-ui/client on the %s stack', (stack) => {
     const bensIsSent = Promise.withResolvers<void>()
     let isAsked = false
     parley.models.script(async ({ step }) => {
-      // Only the run of Ana's message has an answer.
+      // Only the run that Ana's message starts has an answer.
       if (step === 0 && isAsked) return [{ text: 'Done.' }]
       isAsked = true
       asked.resolve()

@@ -10,15 +10,15 @@ import { startTestServer, type TestServer } from '../../test/support/served.ts'
 
 const KITS = path.resolve(import.meta.dirname, '..')
 const KIT = path.join(KITS, 'node_modules/@modelcontextprotocol/conformance')
-/** The scenarios and checks that fail, each with its reason. A line that no longer fails is an error too. */
+/** The scenarios and checks that are expected to fail, each with a reason. A listed check that passes is an error too. */
 const EXPECTED = path.join(KITS, 'mcp-expected-failures.yaml')
 const REVISION = '2026-07-28'
 
-/** The scenarios of the Tasks extension, which the requirements name but do not score. */
+/** The scenarios of the Tasks extension, which the requirements list but do not score. */
 const TASKS = [
   ...readFileSync(path.join(KIT, `requirements/${REVISION}.yaml`), 'utf8').matchAll(/scenario: (tasks-[\w-]+)/g),
 ].map(([, scenario = '']) => scenario)
-/** The scenarios of 2025-11-25 that need no fixtures of the kit. */
+/** The scenarios of 2025-11-25 that do not need the kit's fixtures. */
 const LEGACY = ['server-initialize', 'ping', 'tools-list', 'resources-list', 'prompts-list']
 
 const DELETE: ToolInput = {
@@ -89,7 +89,7 @@ describe('the conformance kit of the protocol', () => {
   })
 })
 
-/** The model of an agent that answers after the time in its last message. */
+/** The model of an agent that waits for the time in its last message before it answers. */
 const sleeping: ModelScript = ({ messages, step }) => {
   const text = messages.findLast(({ role }) => role === 'user')?.text ?? ''
   const [, seconds = '0'] = SLEEPS.exec(text) ?? []
@@ -103,12 +103,13 @@ interface ToolCall {
   arguments: object
 }
 
-/** The tools that the kit expects from the server under test, in terms of the tools of the endpoint. */
+/** For each tool that the kit expects, the call of Parley's endpoint that replaces it. */
 type Fixtures = Record<string, (input: Record<string, unknown>) => ToolCall>
 
 /**
- * The kit cannot send a token, and calls tools of its own example server. The proxy adds the token, translates calls to these tools
- * (with the header that names the tool) and answers to questions, and leaves the rest of requests and all responses as they are.
+ * The kit cannot send a token, and calls tools of its own example server. The proxy adds the token, and translates calls of
+ * these tools (with the header that names the tool) and answers to questions. It passes on the rest of the requests, and all
+ * responses, unchanged.
  */
 function startProxy(port: number, token: string, fixtures: Fixtures): Promise<Server> {
   const server = createServer(async (request, response) => {
@@ -157,7 +158,10 @@ function translated(body: string, fixtures: Fixtures): { body: string; toolName:
   }
 }
 
-/** Answers to questions, as denials: a denied call is answered at once, and an approved one would wait for its service. */
+/**
+ * Turns each answer to a question into a denial. The server responds to a denied call at once, while an approved call would
+ * wait for its service.
+ */
 function answersIn(inputResponses: unknown): object | null {
   if (typeof inputResponses !== 'object' || inputResponses === null) return null
   const denied = Object.entries(inputResponses).map(([key, response]) => [

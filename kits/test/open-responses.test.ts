@@ -30,7 +30,7 @@ describe.each(RULE_STACKS)('clients of OpenAI on the %s stack', (stack) => {
   })
   afterAll(() => parley?.close())
 
-  /** Adds events to what a client has, as a client does. */
+  /** Adds an event to the texts that the client has received. */
   function take(texts: string[], event: ResponseStreamEvent): void {
     if (event.type === 'response.output_item.added') texts[event.output_index] ??= ''
     if (event.type === 'response.output_text.delta')

@@ -11,7 +11,7 @@ const ADD = `mutation ($spaceId: ID!, $entityId: ID!) { addMember(input: { space
   __typename } }`
 
 describe('the directory of people', () => {
-  /** Looks a person up as a stranger, by a unique name, before and after both share a space. */
+  /** Looks up a person by a unique name as a stranger, before and after the two share a space. */
   async function lookUp(directory: 'everyone' | 'shared') {
     const parley = await startTestServer({ worker: false, settings: { PARLEY_DIRECTORY: directory } })
     try {
@@ -30,7 +30,7 @@ describe('the directory of people', () => {
     }
   }
 
-  test('everyone: people find each other by name and may add each other, but see nothing more before they share a space', async () => {
+  test('everyone: people find each other by name and may add each other, but see nothing else before they share a space', async () => {
     const { zoe, found, addMember, after } = await lookUp('everyone')
     const listed = { ...zoe, kind: 'HUMAN', picture: 'https://example.com/zoe.png' }
     expect(found.humans.edges).toEqual([{ node: listed }])
@@ -52,7 +52,7 @@ describe('the directory of people', () => {
       expect(await chosen()).toEqual([{ name: 'directory', value: 'everyone' }])
       await parley.human('First')
       expect(await chosen()).toEqual([{ name: 'directory', value: 'everyone' }])
-      // Like the upgrade of a database that has people.
+      // The state of a database with people after an upgrade.
       await prisma.serverDefault.deleteMany()
       const sql = await readFile(MIGRATION, 'utf8')
       await prisma.$executeRawUnsafe(sql.slice(sql.indexOf('INSERT')))

@@ -36,7 +36,7 @@ describe.each(RULE_STACKS)('open invitations, on the %s stack', (stack) => {
 
   const ask = (operation: string, variables: object = {}, client = stage.admin): Promise<Read> =>
     stage.ask(client, operation, variables)
-  /** All open invitations. Other tests of the same application may have made some. */
+  /** Returns all open invitations, which can include some of other tests with the same application. */
   const open = async (): Promise<Read[]> => (await ask(LIST, { first: 100 })).edges.map(({ node }: Read): Read => node)
   const openOf = async (whose: string) =>
     (await open()).find(({ email, human }) => email === whose || human?.name === whose)
@@ -202,19 +202,22 @@ describe.each(RULE_STACKS)('open invitations, on the %s stack', (stack) => {
     expect(await ask(NODE, { id })).toBeNull()
   })
 
-  test.each(['loses the role', 'is removed'])('of others end when the admin who got the links %s', async (how) => {
-    const { domain } = parley.app
-    const { id } = await domain.humans.create(parley.admin, { name: 'Chief', role: 'ADMIN' })
-    const chief: HumanViewer = { scope: 'HUMAN', id, role: 'ADMIN', tokenId: null, expiresAt: null }
-    const other = await stage.person('Vic')
-    const create = async (humanId: string) =>
-      (await domain.invitations.create(chief, { humanId, expiresInSeconds: 60 })).path
-    const [ofOther, own] = [await create(other.id), await create(id)]
-    if (how === 'is removed') await domain.deletion.eraseHuman(parley.admin, { id, messages: false })
-    else await domain.humans.update(parley.admin, { id, role: 'MEMBER' })
-    expect((await redeem(ofOther)).status).toBe(404)
-    expect((await redeem(own)).status).toBe(how === 'is removed' ? 404 : 200)
-  })
+  test.each(['loses the role', 'is removed'])(
+    'invitations of other people end when the admin who got the links %s',
+    async (how) => {
+      const { domain } = parley.app
+      const { id } = await domain.humans.create(parley.admin, { name: 'Chief', role: 'ADMIN' })
+      const chief: HumanViewer = { scope: 'HUMAN', id, role: 'ADMIN', tokenId: null, expiresAt: null }
+      const other = await stage.person('Vic')
+      const create = async (humanId: string) =>
+        (await domain.invitations.create(chief, { humanId, expiresInSeconds: 60 })).path
+      const [ofOther, own] = [await create(other.id), await create(id)]
+      if (how === 'is removed') await domain.deletion.eraseHuman(parley.admin, { id, messages: false })
+      else await domain.humans.update(parley.admin, { id, role: 'MEMBER' })
+      expect((await redeem(ofOther)).status).toBe(404)
+      expect((await redeem(own)).status).toBe(how === 'is removed' ? 404 : 200)
+    },
+  )
 })
 
 test('an invitation is not used up by a page on which the browser would drop the cookie of the session', async () => {

@@ -8,7 +8,7 @@ describe("sign-in with an issuer's keys", () => {
   let server: Server | undefined
   afterEach(() => server?.close())
 
-  /** An issuer that serves its keys at a URL. */
+  /** Starts an issuer that serves its keys at a URL. */
   async function issuer() {
     const { publicKey, privateKey } = await generateKeyPair('RS256')
     const jwk = { ...(await exportJWK(publicKey)), kid: 'one', alg: 'RS256' }
@@ -24,7 +24,7 @@ describe("sign-in with an issuer's keys", () => {
     }
   }
 
-  test('a signed token is valid until it expires; a token without expiry only if the settings allow it', async () => {
+  test('a signed token is valid until it expires; a token without an expiry is valid only if the settings allow it', async () => {
     const { settings, signed, privateKey } = await issuer()
     const verify = createJwtVerifier(settings, Date.now)!
     const endless = await signed('one').sign(privateKey)
@@ -52,7 +52,7 @@ describe("sign-in with an issuer's keys", () => {
       await tokenOf('https://evil.example', 'parley'),
       await tokenOf(null, 'parley'),
     ]
-    // With `allowUnbounded`, a token may lack the expiry, and the audience if the settings have none.
+    // With `allowUnbounded`, a token needs no expiry, and needs no audience if the settings have none.
     for (const allowUnbounded of [false, true]) {
       const verify = createJwtVerifier({ ...own, allowUnbounded }, Date.now)!
       for (const token of good) expect(await verify(token)).toMatchObject({ subject: 'ada' })
@@ -74,7 +74,7 @@ describe("sign-in with an issuer's keys", () => {
     expect(await verify('not.a.token')).toBeNull()
   })
 
-  test('an unreachable issuer is an outage that names the setting, not an invalid token', async () => {
+  test('an unreachable issuer is reported as an outage with the name of the setting, not as an invalid token', async () => {
     const { settings, signed, privateKey } = await issuer()
     const token = await signed('one').sign(privateKey)
     server?.close()
@@ -101,7 +101,7 @@ describe("sign-in with an issuer's keys", () => {
     expect(asked).toBe(2)
   })
 
-  test('without a secret and without keys, sign-in is off', () => {
+  test('without a secret and without keys, external sign-in is off', () => {
     expect(
       createJwtVerifier({ secret: null, jwksUrl: null, issuer: null, audience: null, allowUnbounded: false }, Date.now),
     ).toBeNull()

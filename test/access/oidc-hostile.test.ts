@@ -26,7 +26,7 @@ function account(provider: TestIdentityProvider, name: string): string {
   return login
 }
 
-/** The name of the human of a browser at a server; null if it is signed out. */
+/** Returns the name of the human who is signed in to a server with a browser; null if nobody is. */
 async function nameAt(base: string, jar: CookieJar): Promise<string | null> {
   const headers = { origin: new URL(base).origin, 'x-parley-csrf': '1', 'content-type': 'application/json' }
   const body = JSON.stringify({ query: '{ viewer { human { name } } }' })
@@ -65,7 +65,7 @@ describe.each(RULE_STACKS)('logout by an identity provider, on the %s stack', (s
       const session = await parley.app.platform.db.prisma.session.findFirstOrThrow({ orderBy: { id: 'desc' } })
       const whose = by === 'sub' ? { sub: login } : { sid: session.oidcSid }
 
-      // The same browser signs in again at the provider, which has the same session.
+      // The same browser signs in at the provider again, which reuses its session.
       let status = 0
       provider.beforeClaims = async () => {
         status = (await logoutAt(parley.origin, await provider.logoutToken(whose))).status
@@ -109,7 +109,7 @@ describe.each(RULE_STACKS)('logout by an identity provider, on the %s stack', (s
     for (const token of tokens) expect((await logoutAt(parley.origin, token)).status).toBe(400)
     expect(await nameAt(parley.origin, jar)).toBe('Cora')
 
-    // The clocks may differ by a minute.
+    // The clocks of the two servers may differ by a minute.
     const valid = await provider.logoutToken({ sub: login, iat: now - 50 })
     const statuses = await Promise.all([1, 2, 3].map(async () => (await logoutAt(parley.origin, valid)).status))
     expect(statuses.toSorted()).toEqual([200, 400, 400])
@@ -128,7 +128,7 @@ describe.each(RULE_STACKS)('logout by an identity provider, on the %s stack', (s
       const jar = createCookieJar()
       const login = account(provider, 'Dora')
       const callback = await signInAtProvider(jar, `${parley.origin}/auth/oidc/default`, { login })
-      // Browsers send cookies to every port of a host.
+      // Browsers send the cookies of a host to each of its ports.
       for (const one of [...jar.cookies].filter(({ origin }) => origin === parley.origin))
         jar.cookies.push({ ...one, origin: other.origin })
       const answer = await jar.request(callback.replace(parley.origin, other.origin))
@@ -136,7 +136,7 @@ describe.each(RULE_STACKS)('logout by an identity provider, on the %s stack', (s
       for (const one of [...jar.cookies].filter(({ name }) => name === 'parley_session'))
         jar.cookies.push({ ...one, origin: parley.origin })
       expect([await nameAt(parley.origin, jar), await nameAt(other.origin, jar)]).toEqual(['Dora', 'Dora'])
-      // The attempt is used up at both.
+      // Neither process accepts the attempt again.
       expect((await jar.request(callback.replace(parley.origin, other.origin))).status).toBe(400)
       const token = await provider.logoutToken({ sub: login })
       const both = await Promise.all([parley, other].map(async ({ origin }) => (await logoutAt(origin, token)).status))
@@ -188,10 +188,10 @@ describe('sign-in by OpenID Connect', () => {
     const login = account(honest, 'Fern')
     const jar = createCookieJar()
     const callback = await signInAtProvider(jar, `${parley.origin}/auth/oidc/default`, { login })
-    // The code of the honest provider is brought to the callback of the other.
+    // The code of the honest provider is passed to the callback of the other provider.
     const mixed = callback.replace('/auth/oidc/default/', '/auth/oidc/evil/')
     expect((await jar.request(mixed)).status).toBe(400)
-    // The response says that another issuer has sent it.
+    // The response contains the name of the wrong issuer.
     const again = createCookieJar()
     const other = new URL(await signInAtProvider(again, `${parley.origin}/auth/oidc/default`, { login }))
     other.searchParams.set('iss', evil.issuer)
@@ -199,7 +199,8 @@ describe('sign-in by OpenID Connect', () => {
     expect([honest.exchanges, evil.exchanges]).toEqual([0, 0])
     for (const one of [jar, again]) expect(one.valueOf('parley_session')).toBeNull()
 
-    // An account of one provider is not that of another with the same subject, nor does the other log it out.
+    // An account at one provider is not an account at another with the same subject, and neither provider can log the other
+    // account out.
     account(evil, 'Fern')
     const [mine, theirs] = [createCookieJar(), createCookieJar()]
     await mine.request(await signInAtProvider(mine, `${parley.origin}/auth/oidc/default`, { login }))

@@ -40,7 +40,7 @@ describe.each(RULE_STACKS)('sign-in by OpenID Connect, on the %s stack', (stack)
   }
   const start = (to = '') => `${parley.origin}/auth/oidc/default${to === '' ? '' : `?to=${encodeURIComponent(to)}`}`
 
-  /** Signs in with a new browser, or the given one. Returns the answer to the callback. */
+  /** Signs in with a new browser, or the given one. Returns the response of the callback. */
   async function signIn(login: string, { jar = createCookieJar(), to = '' }: { jar?: CookieJar; to?: string } = {}) {
     const answer = await jar.request(await signInAtProvider(jar, start(to), { login }))
     return { jar, answer, location: answer.headers.get('location'), page: await answer.text() }
@@ -50,7 +50,7 @@ describe.each(RULE_STACKS)('sign-in by OpenID Connect, on the %s stack', (stack)
     const headers = { origin: parley.origin, 'x-parley-csrf': '1', 'content-type': 'application/json' }
     const body = JSON.stringify({ query: ME })
     const answer = await jar.request(`${parley.origin}/graphql`, { method: 'POST', headers, body })
-    // biome-ignore lint/suspicious/noExplicitAny: the shape is that of ME
+    // biome-ignore lint/suspicious/noExplicitAny: the type is the result of the query ME
     return ((await answer.json()) as any).data?.viewer
   }
 
@@ -106,7 +106,7 @@ describe.each(RULE_STACKS)('sign-in by OpenID Connect, on the %s stack', (stack)
     ['a domain that ends like an allowed one', { email: 'eve@notexample.com' }, 'not in a domain'],
     ['a subdomain', { email: 'eve@sub.example.com' }, 'not in a domain'],
     ['no address', { email: undefined }, 'Verify your address'],
-  ])('a person with %s reads whom to ask, and is not created', async (_, claims, text) => {
+  ])('a page tells a person with %s whom to ask, and no person is created', async (_, claims, text) => {
     const { answer, page, jar } = await signIn(account('Eve', claims))
     expect([answer.status, jar.valueOf('parley_session')]).toEqual([403, null])
     expect(page).toContain(text)
@@ -114,7 +114,7 @@ describe.each(RULE_STACKS)('sign-in by OpenID Connect, on the %s stack', (stack)
     expect(await parley.app.platform.db.prisma.identity.count({ where: { subject: 'eve' } })).toBe(0)
   })
 
-  test('a person who refuses consent reads what to do', async () => {
+  test('a page tells a person who refuses consent how to continue', async () => {
     const jar = createCookieJar()
     const callback = await signInAtProvider(jar, start(), { login: account('Fay'), consents: false })
     const answer = await jar.request(callback)
@@ -128,13 +128,13 @@ describe.each(RULE_STACKS)('sign-in by OpenID Connect, on the %s stack', (stack)
     const thief = createCookieJar()
     const stolen = await thief.request(callback)
     expect([stolen.status, thief.valueOf('parley_session')]).toEqual([400, null])
-    // An attacker with their own sign-in cannot swap the state.
+    // An attacker who has started a sign-in cannot replace the state with theirs.
     await thief.follow(start(), {}, (url) => url.startsWith(provider.issuer))
     expect((await thief.request(callback)).status).toBe(400)
     const kept = jar.cookies.filter(({ name }) => name.startsWith('parley_oidc_'))
     expect((await jar.request(callback)).status).toBe(303)
     expect((await jar.request(callback)).status).toBe(400)
-    // The browser sends the cookie again, but the provider refuses the code.
+    // The browser sends the cookie again, but the provider rejects the code.
     jar.cookies.push(...kept)
     const replayed = await jar.request(callback)
     expect([replayed.status, await replayed.text()]).toEqual([400, expect.stringContaining('already used')])
@@ -158,7 +158,7 @@ describe.each(RULE_STACKS)('sign-in by OpenID Connect, on the %s stack', (stack)
   test('keys of the provider may be rotated', async () => {
     await signIn(account('Jon'))
     await provider.rotateKeys()
-    // Keys are read again at most once a second.
+    // The server reads the keys again at most once a second.
     await until('the new keys are accepted', async () => (await signIn('jon')).answer.status === 303)
   })
 

@@ -43,7 +43,7 @@ describe.each(RULE_STACKS)('the role of a human, on the %s stack', (stack) => {
     return { status: answer.status, ...result }
   }
 
-  /** A session may stay cached for a moment, until the signal of its end arrives. */
+  /** A session can stay cached for a moment, until the signal that it has ended arrives. */
   const refused = (headers: Headers) =>
     until('the credential is refused', async () => (await ask(SESSIONS, headers)).status === 401)
 
@@ -72,7 +72,7 @@ describe.each(RULE_STACKS)('the role of a human, on the %s stack', (stack) => {
     return bearer(await jwt.sign(new TextEncoder().encode(JWT_SECRET)))
   }
 
-  /** Opens a socket that watches the viewer's events. */
+  /** Opens a socket with a subscription to the viewer's events. */
   async function socketOf(headers: Headers) {
     const socket = new WebSocket(`${parley.origin.replace('http', 'ws')}/graphql`, 'graphql-transport-ws', { headers })
     let [closed, isReady]: [number | null, boolean] = [null, false]
@@ -139,7 +139,7 @@ describe.each(RULE_STACKS)('the role of a human, on the %s stack', (stack) => {
     expect(sent.data.sendMessage.sentMessage).toMatchObject({ sender: { id: ada.id }, actingAdmin: null })
   })
 
-  test('a subscription delivers to an admin what it delivers to the operator', async () => {
+  test('a subscription delivers the same to an admin as to the operator', async () => {
     const ada = await adminHuman('Ada')
     const bob = await parley.human('Bob')
     const space = await parley.space(bob, [])

@@ -47,7 +47,7 @@ describe.each(RULE_STACKS)('sessions, on the %s stack', (stack) => {
   const post = (path: string, body: unknown, headers: Record<string, string>) =>
     fetch(parley.origin + path, { method: 'POST', body: JSON.stringify(body), headers })
 
-  /** Signs in, and returns the Cookie header. */
+  /** Signs in, and returns the Cookie header of the browser. */
   async function signIn(token: string, more: Record<string, string> = {}): Promise<string> {
     const answer = await post('/auth/token', { token }, page(more))
     expect(answer.status).toBe(200)
@@ -72,7 +72,7 @@ describe.each(RULE_STACKS)('sessions, on the %s stack', (stack) => {
     expect(pair).not.toContain(row?.hash)
   })
 
-  test("the operator's cookie ends with the browser, and a service has none", async () => {
+  test("the operator's cookie ends with the browser, and a service gets no cookie", async () => {
     const operator = await post('/auth/token', { token: await parley.tokenOf(parley.admin) }, page())
     expect(cookieIn(operator).attributes).toEqual(['Path=/', 'HttpOnly', 'SameSite=Lax'])
     expect((await ask(LIST, page({ cookie: cookieIn(operator).pair }))).data?.viewer).toMatchObject({ scope: 'ADMIN' })
@@ -106,7 +106,7 @@ describe.each(RULE_STACKS)('sessions, on the %s stack', (stack) => {
     [200, 'of the same origin', { 'sec-fetch-site': 'same-origin' }],
     [403, 'of another site', { 'sec-fetch-site': 'cross-site' }],
     [403, 'of another origin', { origin: 'https://evil.example' }],
-  ])('a GET with a session cookie gets %i if it is %s', async (status, _, headers) => {
+  ])('a GET request with a session cookie gets %i if it is %s', async (status, _, headers) => {
     const cookie = await signIn(await parley.tokenOf(human))
     const sent = { headers: { cookie, 'x-parley-csrf': '1', ...(headers as Record<string, string>) } }
     expect((await fetch(`${parley.origin}/auth/session`, sent)).status).toBe(status)
@@ -267,7 +267,7 @@ describe.each(RULE_STACKS)('sessions, on the %s stack', (stack) => {
     await parley.app.domain.tokens.revoke(parley.admin, { id: accessToken.id })
     const opening = parley.app.domain.sessions.open(viewer as Viewer, { userAgent: undefined, replaced: [] })
     await expect(opening).rejects.toThrow('The token was revoked. Sign in with another one.')
-    // The way in which a process of an older version revokes tokens and erases people.
+    // How a process of an older version revokes tokens and erases people.
     const cookie = await signIn(await parley.tokenOf(own))
     const { prisma } = parley.app.platform.db
     await prisma.accessToken.updateMany({ where: { humanId: own.id }, data: { revokedAt: new Date() } })
@@ -381,7 +381,7 @@ describe.each(RULE_STACKS)('sessions, on the %s stack', (stack) => {
 
   const DAY_MS = 86_400_000
 
-  /** Changes a human's sessions as if they had last been used an hour ago. */
+  /** Sets the last use of a human's sessions to an hour ago. */
   async function age({ id }: HumanViewer, { expiresInMs }: { expiresInMs: number }): Promise<void> {
     const data = { lastUsedAt: new Date(Date.now() - 3_600_000), expiresAt: new Date(Date.now() + expiresInMs) }
     await parley.app.platform.db.prisma.session.updateMany({ where: { viewerId: id }, data })
@@ -401,7 +401,7 @@ describe.each(RULE_STACKS)('sessions, on the %s stack', (stack) => {
     expect((await list(reread)).sessions).toHaveLength(1)
   })
 
-  test('a use within a day of the last renewal is recorded, and sets no cookie that could outlive a sign-out', async () => {
+  test('a use within a day of the last renewal is recorded, but sets no cookie, which could outlive a sign-out', async () => {
     const own = await parley.human('Kim')
     const cookie = await signIn(await parley.tokenOf(own))
     await age(own, { expiresInMs: 29.5 * DAY_MS })
@@ -419,7 +419,7 @@ describe.each(RULE_STACKS)('sessions, on the %s stack', (stack) => {
     closed(): number | null
   }
 
-  /** A socket that watches the viewer's events. */
+  /** Opens a socket with a subscription to the viewer's events. */
   async function openSocket(headers: Record<string, string>): Promise<Opened> {
     const socket = new WebSocket(`${parley.origin.replace('http', 'ws')}/graphql`, 'graphql-transport-ws', { headers })
     let [errors, closed, isReady]: [number, number | null, boolean] = [0, null, false]

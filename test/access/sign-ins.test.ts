@@ -4,7 +4,7 @@ import { RateLimitedError } from '../../src/lib/errors.ts'
 
 const signIns = () => createSignIns({ tokens: {}, sessions: {} } as never, { warn: () => {} })
 
-/** Requests mails, and returns how many of the requests were accepted. */
+/** Requests emails with sign-in links, and returns how many of the requests were accepted. */
 function accepted(counter: ReturnType<typeof signIns>, addresses: readonly string[]): number {
   return addresses.filter((address) => {
     try {
@@ -20,7 +20,7 @@ function accepted(counter: ReturnType<typeof signIns>, addresses: readonly strin
 const times = (count: number, addressOf: (index: number) => string) =>
   Array.from({ length: count }, (_, i) => addressOf(i))
 
-test('one email address may request 60 mails a minute, independent of mails to other addresses', () => {
+test('one email address may request 60 emails a minute, independent of emails to other addresses', () => {
   const counter = signIns()
   expect(
     accepted(

@@ -133,7 +133,7 @@ describe.each(RULE_DATABASES)('visibility on the %s stack', (database) => {
       expect(readers.map((viewer) => runThoughts(viewer, inAdas))).toEqual([true, false, false, false])
     })
 
-    test('a call is visible to those who see its run; its content only if it is a visible part and needs no decision in a message', async () => {
+    test('a call is visible to those who see its run; its content only if it is shown in a message and needs no decision', async () => {
       const { toolCalls, toolCallContents } = domain.visibility
       const hidden = call(writesInShared)
       const own = { execution: 'INTERNAL' } as const

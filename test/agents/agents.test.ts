@@ -91,7 +91,7 @@ describe.skipIf(!hasPostgres)('agents', () => {
           ],
         },
       ],
-    ])('an invalid %s is refused by name: %j', async (field, input) => {
+    ])('an invalid %s is refused with the name of the field: %j', async (field, input) => {
       await expect(domain.agent('Some agent', input)).rejects.toMatchObject(fault(field))
     })
 

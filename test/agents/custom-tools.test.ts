@@ -66,12 +66,12 @@ describe.skipIf(!hasPostgres)('the tools and MCP servers of agents', () => {
       ['url', { execution: 'HTTP', url: 'nonsense' }],
       ['url', { execution: 'INTERNAL', url: 'https://example.com' }],
       ['headers', { execution: 'EXTERNAL', headers: { a: 'b' } }],
-    ])('a bad %s is refused by name: %j', async (field, rest) => {
+    ])('an invalid %s is refused with the name of the field: %j', async (field, rest) => {
       const creating = domain.agent('Some agent', { tools: [internal('fine'), { ...internal('bad'), ...rest }] })
       await expect(creating).rejects.toMatchObject({ code: 'BAD_INPUT', field: `input.tools.1.${field}` })
     })
 
-    test('no tool has the name of a built-in or of another one', async () => {
+    test('a tool cannot have the name of a built-in tool or of another tool', async () => {
       const names = Object.values(TOOLS).flatMap((tools) => tools.flatMap((tool) => Object.values(tool.names)))
       for (const name of [...new Set(names), 'fine']) {
         const creating = domain.agent('Some agent', { tools: [internal('fine'), internal(name)] })
@@ -190,7 +190,7 @@ describe.skipIf(!hasPostgres)('the tools and MCP servers of agents', () => {
       ['url', { url: 'http://user@example.com' }],
       ['headers', { headers: 1 }],
       ['allowedTools', { allowedTools: [''] }],
-    ])('a bad %s is refused by name: %j', async (field, rest) => {
+    ])('an invalid %s is refused with the name of the field: %j', async (field, rest) => {
       const creating = domain.agent('Connected', { mcpServers: [jira({ name: 'first' }), jira(rest)] })
       await expect(creating).rejects.toMatchObject({ code: 'BAD_INPUT', field: `input.mcpServers.1.${field}` })
     })

@@ -60,7 +60,7 @@ describe.each(RULE_DATABASES)('memories and goals on %s', (database) => {
       expect(await recalled(id)).toEqual({})
     })
 
-    test('an invalid entry is named, and none of the others is written', async () => {
+    test('an error contains the invalid entry, and none of the others is written', async () => {
       const id = await agent()
       const bad = [
         { key: ' ', value: 'x' },
@@ -116,7 +116,7 @@ describe.each(RULE_DATABASES)('memories and goals on %s', (database) => {
     })
   })
 
-  test('has at most 10,000 memories in all spaces together, of which each space can have ten', async () => {
+  test('an agent has at most 10,000 memories in all spaces together, of which each space can have ten', async () => {
     const id = await agent()
     const confidential = async () => {
       const space = await domain.space(domain.admin)

@@ -31,7 +31,7 @@ describe.each(RULE_STACKS)('a paused agent, on the %s stack', (stack) => {
 
   const pause = async ({ id }: Named, paused = true) =>
     expect(await stage.ask(stage.admin, PAUSE, { input: { id, paused } })).toEqual({ agent: { paused } })
-  /** The outcomes of the space's last message, by agent. */
+  /** Returns the outcomes of the space's last message, by agent. */
   const outcomes = async (space: Named): Promise<Record<string, string>> => {
     const message = (await stage.messagesIn(space)).at(-1)
     return Object.fromEntries(message.outcomes.map(({ agent, kind }: Read) => [agent.name, kind]))
@@ -85,7 +85,7 @@ describe.each(RULE_STACKS)('a paused agent, on the %s stack', (stack) => {
     await stage.endedRuns(ada, 1)
     const { prisma } = parley.app.platform.db
     const second = { agentId: ada.id, startedAt: null }
-    // The row as another process leaves it whose insert commits after the pause.
+    // Creates the row that another process leaves if its insert commits after the pause.
     await prisma.run.updateMany({ where: second, data: { claimableAt: new Date() } })
     await until('workers have polled for it', async () => {
       const run = await prisma.run.findFirst({ where: { agentId: ada.id }, orderBy: { id: 'desc' } })
@@ -96,7 +96,7 @@ describe.each(RULE_STACKS)('a paused agent, on the %s stack', (stack) => {
     await stage.endedRuns(ada, 2)
   })
 
-  test('an agent with a persistent mind reads the events of the pause after it resumes', async () => {
+  test('a persistent agent reads the events of the pause after it resumes', async () => {
     const husam = await stage.person('Husam')
     const ada = await stage.bot('Ada', { mind: 'PERSISTENT' })
     const bob = await stage.bot('Bob')

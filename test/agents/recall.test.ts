@@ -10,7 +10,7 @@ import { type Domain, openDomain } from '../support/domain.ts'
 import { hasPostgres } from '../support/postgres.ts'
 import { imbalanceOf } from '../support/thinking.ts'
 
-/** A cycle of about this many tokens: an inbox message, a call with its result, and a closing text. */
+/** Returns a cycle of about this many tokens: an inbox message, a call with its result, and a closing text. */
 function cycleOf(index: number, tokens: number): ModelMessage[] {
   const id = `tcl_${index}`
   return [
@@ -43,7 +43,7 @@ describe.skipIf(!hasPostgres)('the part of the consciousness that a prompt inclu
 
   const db = () => domain.platform.db.prisma
 
-  /** Appends a cycle like the end of a run. */
+  /** Appends a cycle as the end of a run does. */
   async function think(agentId: string, tokens: number, recall: Recall | null): Promise<number> {
     const run = await domain.run(agentId, { triggerType: 'INBOX', state: { recall: recall as object | null } })
     const { cycleCount } = await db().agent.update({ where: { id: agentId }, data: { cycleCount: { increment: 1 } } })
@@ -87,7 +87,7 @@ describe.skipIf(!hasPostgres)('the part of the consciousness that a prompt inclu
     expect(rows).toBeLessThan(7000)
   })
 
-  test('everything, while it fits', async () => {
+  test('includes everything, while it fits', async () => {
     const agent = await domain.agent('Ada', { mind: 'PERSISTENT' })
     for (let n = 0; n < 5; n++) await think(agent.id, 50, null)
     const recalled = await recalling.choose(agent.id, within(100_000, 10))
@@ -95,7 +95,7 @@ describe.skipIf(!hasPostgres)('the part of the consciousness that a prompt inclu
     expect(recalled.recall).toMatchObject({ summed: 0, whole: 0, end: 5 })
   })
 
-  test('beyond the budget, one message with summaries of earlier cycles, then the last cycles whole', async () => {
+  test('has, beyond the budget, one message with summaries of earlier cycles, then the last cycles in full', async () => {
     const agent = await domain.agent('Ada', { mind: 'PERSISTENT' })
     for (let n = 0; n < 10; n++) await think(agent.id, 100, null)
     const { messages, recall, tokens } = await recalling.choose(agent.id, within(900, 2))

@@ -59,7 +59,7 @@ describe.each(RULE_DATABASES)('a service on %s', (database) => {
     expect((await claimNext(platform, 1)).claims).toMatchObject([{ run: { id: run.id }, kind: 'started' }])
   })
 
-  test('keeps its own name, even if the request contains another', async () => {
+  test('keeps its own name, even if the request contains another name', async () => {
     expect(await runOf({ serviceName: 'GitHub' })).toMatchObject({ triggerName: 'Jira' })
   })
 
@@ -75,7 +75,7 @@ describe.each(RULE_DATABASES)('a service on %s', (database) => {
     expect(await runOf({}, all)).toMatchObject({ triggerName: 'All' })
   })
 
-  test('can be named by an admin in a request, and never by a human', async () => {
+  test('can be chosen by an admin in a request, but never by a human', async () => {
     const nameless = { code: 'BAD_INPUT', field: 'input.serviceName' }
     for (const serviceName of [undefined, null, ' ']) {
       await expect(trigger({ serviceName }, domain.admin)).rejects.toMatchObject(nameless)

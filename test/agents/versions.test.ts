@@ -59,7 +59,7 @@ describe.each(RULE_STACKS)('versions of an agent, on the %s stack', (stack) => {
       .data!.result
   const update = (id: string, changes: object) => ask(UPDATE, { id, ...changes })
 
-  test('each change makes one, newest first, with its note and the difference from the one before', async () => {
+  test('each change creates a version; versions are listed newest first, each with its note and its difference from the previous one', async () => {
     const { id } = await parley.agent('Iris', { instructions: 'Be brief.' })
     expect(await update(id, { instructions: 'Be thorough.', versionNote: 'Asked by support' })).toMatchObject({
       __typename: 'UpdateAgentPayload',

@@ -45,7 +45,7 @@ describe.skipIf(!hasPostgres)('a webhook', () => {
     to?: string
   }
 
-  /** A delivery as a service sends it with the Standard Webhooks library; `headers` then overrides some headers. */
+  /** Creates a delivery with the Standard Webhooks library, as a service does. `headers` replace some of its headers. */
   const deliver = ({
     id = 'msg_1',
     sentAt = NOW,
@@ -81,7 +81,7 @@ describe.skipIf(!hasPostgres)('a webhook', () => {
     expect(JSON.stringify(row)).not.toContain(secret.slice(6, 20))
   })
 
-  test('refuses bytes that are not UTF-8, and numbers that JavaScript would change, by their name', async () => {
+  test('refuses bytes that are not UTF-8, and numbers that JavaScript would change, and says which', async () => {
     await expect(deliver({ body: Buffer.from([0x22, 0xff, 0x22]) })).rejects.toMatchObject({ code: 'BAD_INPUT' })
     await expect(deliver({ body: '{"id":9007199254740993}' })).rejects.toThrow('9007199254740993')
     expect(await countRuns()).toBe(0)

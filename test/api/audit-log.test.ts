@@ -22,15 +22,15 @@ describe.each(RULE_STACKS)('the audit log, on the %s stack', (stack) => {
   afterAll(() => parley?.close())
   beforeEach(() => parley.models.reset())
 
-  // biome-ignore lint/suspicious/noExplicitAny: answers are compared as a whole
+  // biome-ignore lint/suspicious/noExplicitAny: results are compared as a whole
   async function ask(operation: string, variables: object, client = admin): Promise<any> {
     const { data, errors } = await client.ask<Record<string, unknown>>(operation, variables)
     expect(errors).toBeUndefined()
     return Object.values(data ?? {})[0]
   }
-  // biome-ignore lint/suspicious/noExplicitAny: answers are compared as a whole
+  // biome-ignore lint/suspicious/noExplicitAny: results are compared as a whole
   const entries = async (filter: object): Promise<any[]> =>
-    // biome-ignore lint/suspicious/noExplicitAny: answers are compared as a whole
+    // biome-ignore lint/suspicious/noExplicitAny: results are compared as a whole
     (await ask(LOG, filter)).edges.map(({ node }: any) => node)
 
   test('records each creation and change with its actor and target, without content or secrets', async () => {

@@ -34,7 +34,7 @@ const agents = fc.array(
 )
 const spaces = fc.array(fc.record({ budget: budgets }), { minLength: 1, maxLength: 2 })
 
-/** A generator of numbers from a seed. */
+/** Returns a generator of random numbers from a seed. */
 function createDice(seed: number): (most: number) => number {
   let state = seed >>> 0
   return (most) => {
@@ -59,7 +59,7 @@ const ofRun = ({ inputTokens, outputTokens, costNanos }: Counted): Spent => ({
 })
 const spentBy = (rows: Counted[]): Spent => sumOf(rows.map(ofRun))
 
-/** The limits of one scope, its spending, and the number of its concurrent generations. */
+/** The limits of one scope, what it has spent, and the number of its concurrent generations. */
 function expectWithin(
   what: string,
   { tokens, nanos }: Spent,
@@ -89,7 +89,7 @@ describe.skipIf(!hasPostgres)('random interactions of agents', () => {
   })
   afterAll(() => parley?.close())
 
-  /** The usage that the model server has sent, by the name of the agent. */
+  /** The usage that the model server has reported, by the name of the agent. */
   function playing(seed: number, spaceIds: string[]) {
     const dice = createDice(seed)
     const sent = new Map<string, Spent[]>()
@@ -111,8 +111,8 @@ describe.skipIf(!hasPostgres)('random interactions of agents', () => {
   }
 
   /**
-   * Checks that the ledger of agents equals the sum of their runs, including deleted ones.
-   * @returns how many times a budget has refused
+   * Checks that the ledger of an agent equals the sum of its runs, including deleted ones. @returns how many times a budget has
+   * refused
    */
   async function ledgerHolds(ids: string[], skipped: Spent[]): Promise<number> {
     const { prisma } = parley.app.platform.db
@@ -208,7 +208,7 @@ function spentOn({ model }: ModelRequest, { inputTokens, outputTokens, cachedInp
   return { tokens: inputTokens + outputTokens, nanos: costOf(price, { inputTokens, outputTokens, cachedInputTokens }) }
 }
 
-/** Posts in this space or another one, reads, or ends; a cycle without actions may skip. */
+/** Posts in this space or another one, reads, or ends. A cycle without actions may skip. */
 function actionOf(
   { messages, toolNames }: ModelRequest,
   dice: (most: number) => number,

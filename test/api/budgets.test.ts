@@ -21,7 +21,7 @@ const RUN = 'query ($id: ID!) { run(id: $id) { status stopReason error stepCount
 const TRIGGER = `mutation ($input: TriggerAgentInput!) { triggerAgent(input: $input) { __typename ... on Error { message } } }`
 const RETRY = `mutation ($input: RetryRunInput!) { retryRun(input: $input) { __typename ... on Error { message } } }`
 
-/** A generation of 100 tokens, which costs 0.00019 USD. */
+/** A generation with 100 tokens, which costs 0.00019 USD. */
 const FIGURES = { inputTokens: 90, outputTokens: 10 }
 const USD = 0.00019
 const said = (text: string): ModelAction[] => [{ toolCall: 'send_message', input: { text } }, { usage: FIGURES }]
@@ -41,7 +41,7 @@ describe.each(RULE_STACKS)('budgets, on the %s stack', (stack) => {
   beforeEach(() => parley.models.reset())
   afterEach(() => expect(parley.models.refusals).toEqual([]))
 
-  // biome-ignore lint/suspicious/noExplicitAny: answers are compared as a whole
+  // biome-ignore lint/suspicious/noExplicitAny: results are compared as a whole
   async function ask(operation: string, variables: object, client = admin): Promise<any> {
     const { data, errors } = await client.ask<Record<string, unknown>>(operation, variables)
     expect(errors).toBeUndefined()
@@ -54,7 +54,7 @@ describe.each(RULE_STACKS)('budgets, on the %s stack', (stack) => {
     await parley.runWhen(id ?? '')
     return ask(RUN, { id })
   }
-  /** Moves all usage so far to the day before. */
+  /** Moves all recorded usage to the previous day. */
   async function nextDay() {
     const { prisma } = parley.app.platform.db
     await prisma.$executeRaw`UPDATE "DailyUsage" SET day = day - 1`
@@ -223,7 +223,7 @@ describe.each(RULE_STACKS)('budgets, on the %s stack', (stack) => {
       id: message.id,
     })
     expect(rootUsage.totalTokens).toBeGreaterThanOrEqual(600)
-    // At most five runs of each agent are running when the budget is spent.
+    // When the budget is used up, at most five runs of each agent are in progress.
     expect(rootUsage.totalTokens).toBeLessThanOrEqual(600 + 10 * 100)
     const kinds = await prisma.outcome.findMany({ where: { kind: 'OVER_BUDGET', agentId: { in: [ada.id, bea.id] } } })
     const stopped = await prisma.run.count({ where: { rootId: message.id, stopReason: 'OVER_BUDGET' } })

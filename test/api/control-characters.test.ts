@@ -65,7 +65,7 @@ describe.each(RULE_STACKS)('control characters, on the %s stack', (stack) => {
     expect(result).toEqual({ __typename: 'BadInputError', message: expect.stringMatching(REFUSED_NAME), field })
   })
 
-  test("in a human's message they are replaced; tabs and line breaks stay, and NUL is refused", async () => {
+  test("in a human's message, control characters are replaced; tabs and line breaks stay, and NUL is refused", async () => {
     const send = (text: string) =>
       stage.ask(
         ann.client,
@@ -84,7 +84,7 @@ describe.each(RULE_STACKS)('control characters, on the %s stack', (stack) => {
     await stage.endedRuns(agent, 2)
   })
 
-  test("in an agent's text they are replaced, both in the stream and in the message", async () => {
+  test("in an agent's text, control characters are replaced, both in the stream and in the message", async () => {
     const heard = await listen(ann.client, space.id)
     const chunks = ['{"text":"One\\u0007', '\\u001b[1m two\\n', '\\u0085\\tthree\\u007f"}']
     parley.models.script(({ step }) => (step === 0 ? [{ toolCall: 'send_message', chunks }] : [{ text: 'Done.' }]))
@@ -116,7 +116,7 @@ describe.each(RULE_STACKS)('control characters, on the %s stack', (stack) => {
   })
 })
 
-/** The deltas of agents' texts in a space, in order of arrival. */
+/** Returns the deltas of agents' texts in a space, in order of arrival. */
 async function listen(client: ParleyClient, id: string): Promise<{ deltas: string[]; stop(): void }> {
   const deltas: string[] = []
   const watch = `subscription ($id: ID!) { spaceMessages(spaceId: $id) { __typename ... on MessageTextDelta { delta } } }`

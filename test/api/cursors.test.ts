@@ -5,7 +5,7 @@ import { newId } from '../../src/lib/ids.ts'
 import type { ParleyClient } from '../support/parley-client.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
 
-// biome-ignore lint/suspicious/noExplicitAny: read freely by assertions
+// biome-ignore lint/suspicious/noExplicitAny: assertions read fields that are not typed
 type Anything = any
 
 describe('resume points and pages', () => {
@@ -20,7 +20,10 @@ describe('resume points and pages', () => {
   })
   afterAll(() => parley?.close())
 
-  /** Posts a message right after each read of the space or its messages: a read before the cursor would miss it. */
+  /**
+   * Posts a message right after each read of the space or its messages. A read that comes before the cursor would miss this
+   * message.
+   */
   async function postingBetweenReads<T>(spaceId: string, work: () => Promise<T>): Promise<T> {
     const { reading, spaces } = parley.app.domain
     const before = { ...reading, getSpaces: spaces.getMany }
@@ -43,7 +46,7 @@ describe('resume points and pages', () => {
     }
   }
 
-  /** The ids of the messages after a cursor. */
+  /** Returns the ids of the messages after a cursor. */
   async function postedAfter(spaceId: string, cursor: string): Promise<string[]> {
     const delivery = await parley.app.platform.log.read(`space:${spaceId}`, cursor, 1000)
     return delivery.type === 'gap'

@@ -22,7 +22,7 @@ describe.each(RULE_STACKS)('failed jobs, on the %s stack', (stack) => {
   })
   afterAll(() => parley?.close())
 
-  // biome-ignore lint/suspicious/noExplicitAny: answers are compared as a whole
+  // biome-ignore lint/suspicious/noExplicitAny: results are compared as a whole
   async function ask(operation: string, variables: object, client = admin): Promise<any> {
     const { data, errors } = await client.ask<Record<string, unknown>>(operation, variables)
     expect(errors).toBeUndefined()
@@ -33,7 +33,7 @@ describe.each(RULE_STACKS)('failed jobs, on the %s stack', (stack) => {
     return { jobs: edges.map(({ node }: { node: unknown }) => node), pageInfo }
   }
 
-  /** A job that has failed at its last attempt. */
+  /** Creates a job that has failed at its last attempt. */
   async function fail(planId: string, reason: string): Promise<void> {
     const { jobs, db } = parley.app.platform
     await db.transaction((tx) => jobs.enqueue(tx, FIRE_PLAN, [{ input: { planId }, key: `${planId}:noon` }]))

@@ -20,7 +20,7 @@ describe('models of any provider over GraphQL', () => {
   })
   afterAll(() => parley?.close())
 
-  // biome-ignore lint/suspicious/noExplicitAny: read freely by assertions
+  // biome-ignore lint/suspicious/noExplicitAny: assertions read fields that are not typed
   async function mutate(name: 'createAgent' | 'updateAgent', input: object): Promise<any> {
     const type = `${name[0]?.toUpperCase()}${name.slice(1)}`
     const query = `mutation ($input: ${type}Input!) { ${name}(input: $input) {

@@ -30,7 +30,7 @@ describe('mutations', () => {
   })
   afterAll(() => parley?.close())
 
-  // biome-ignore lint/suspicious/noExplicitAny: read freely by assertions
+  // biome-ignore lint/suspicious/noExplicitAny: assertions read fields that are not typed
   async function mutate(client: ParleyClient, name: string, input: object, selection: string): Promise<any> {
     const type = `${name[0]?.toUpperCase()}${name.slice(1)}`
     const query = `mutation ($input: ${type}Input!) { ${name}(input: $input) { ... on ${type}Payload { ${selection} } ${ERROR} } }`

@@ -37,7 +37,7 @@ describe('model providers without a restart', () => {
       if (!fromEnvironment) await mutate('deleteModelProvider', { name })
   })
 
-  // biome-ignore lint/suspicious/noExplicitAny: read freely by assertions
+  // biome-ignore lint/suspicious/noExplicitAny: assertions read fields that are not typed
   async function mutate(name: string, input: object, client = admin): Promise<any> {
     const type = `${name[0]?.toUpperCase()}${name.slice(1)}`
     const fields: Record<string, string> = {
@@ -56,7 +56,7 @@ describe('model providers without a restart', () => {
     return data?.[name]
   }
 
-  // biome-ignore lint/suspicious/noExplicitAny: read freely by assertions
+  // biome-ignore lint/suspicious/noExplicitAny: assertions read fields that are not typed
   async function providersOf(client: ParleyClient): Promise<any[]> {
     const { data } = await client.ask<{ modelProviders: unknown[] }>(`{ modelProviders { ${PROVIDER} } }`)
     expect(JSON.stringify(data)).not.toContain(KEY)
@@ -225,7 +225,7 @@ describe('model providers without a restart', () => {
       expect(refused).toMatchObject({ __typename: 'BadInputError', field: 'input.apiKey' })
     }
     expect(await providerOf('mine')).toMatchObject({ api: 'openai-chat', baseUrl: provider.baseUrl })
-    // A change of the row cannot redirect the key either.
+    // Even a changed row cannot send the key to another address.
     await parley.app.platform.db.prisma
       .$executeRaw`UPDATE "ModelProvider" SET "baseUrl" = ${other.baseUrl} WHERE name = 'mine'`
     await parley.app.models.reload()
@@ -249,7 +249,7 @@ describe('model providers without a restart', () => {
     expect(await providerOf('mine')).toBeUndefined()
   })
 
-  test('providers from the environment and built-in ones are read-only; the unused entry of OpenAI is not', async () => {
+  test('providers from the environment and built-in providers are read-only; the unused entry of OpenAI is not', async () => {
     expect(await providerOf('fixed')).toMatchObject({ fromEnvironment: true, hasKey: true })
     for (const name of ['fixed', 'demo']) {
       expect(await mutate('setModelProvider', mine({ name }))).toMatchObject({ __typename: 'ConflictError' })
@@ -378,7 +378,7 @@ describe('model providers without a restart', () => {
     await until('the other process uses it', async () => (await providerOf('mine', other))?.ready === true)
     await mutate('deleteModelProvider', { name: 'mine' })
     await until('the other process has dropped it', async () => (await providerOf('mine', other)) === undefined)
-    // Written without a signal.
+    // Writes the row without a signal.
     const sealed = parley.app.platform.secretBox.seal(KEY, `provider:unheard:openai-chat:${provider.baseUrl}`)
     await parley.app.platform.db.prisma.$executeRaw`
       INSERT INTO "ModelProvider" (name, api, "baseUrl", "keySealed") VALUES ('unheard', 'openai-chat', ${provider.baseUrl}, ${sealed})`

@@ -40,7 +40,7 @@ describe.skipIf(!hasPostgres)('the number of SQL statements', () => {
     parley = await startTestServer({ stack: 'postgres', worker: false, settings: { PARLEY_ROLE: 'api' } })
     const database = new URL(parley.stores.settings['DATABASE_URL'] ?? '').pathname.slice(1)
     pg.Client.prototype.query = function (this: pg.Client, ...args: unknown[]) {
-      // Applications that wait for further test files have periodic statements.
+      // Other applications, which wait for later test files, also send statements periodically.
       if (this.database === database) statements += 1
       return query.apply(this, args as never)
     } as never
@@ -50,7 +50,7 @@ describe.skipIf(!hasPostgres)('the number of SQL statements', () => {
     await parley?.close()
   })
 
-  /** The statements of an operation over HTTP, including authentication. */
+  /** Returns the statements of an operation over HTTP, including its authentication. */
   async function cost(viewer: Viewer, operation: string, variables: object = {}): Promise<number> {
     const client = await parley.clientOf(viewer)
     const before = statements
@@ -60,7 +60,10 @@ describe.skipIf(!hasPostgres)('the number of SQL statements', () => {
     return statements - before
   }
 
-  /** A human with `size` objects of each kind: spaces, agents, messages in the first space, runs, tool calls, outcomes. */
+  /**
+   * Creates a human with `size` objects of each kind: spaces, agents, messages in the first space, runs, tool calls and
+   * outcomes.
+   */
   async function world(size: number) {
     const { prisma } = parley.app.platform.db
     const human = await parley.human('Ada')
@@ -91,7 +94,7 @@ describe.skipIf(!hasPostgres)('the number of SQL statements', () => {
     return { human, spaceId: spaces[0]!.id, ids }
   }
 
-  /** A message by an agent, its run and its visible tool call, as the engine leaves them. */
+  /** Creates a message by an agent, its run and its visible tool call, as the engine leaves them. */
   async function addMessage(spaceId: string, agentId: string, seq: number, triggerSpaceId: string): Promise<string[]> {
     const { prisma } = parley.app.platform.db
     const [runId, messageId, toolCallId, chainId] = [newId('run'), newId('msg'), newId('tcl'), newId('chn')]
@@ -186,13 +189,13 @@ describe.skipIf(!hasPostgres)('the number of SQL statements', () => {
     for (const [name, viewerOf, operation, most] of operations) {
       const few = await cost(viewerOf(one.human), operation, { id: one.spaceId, ids: one.ids })
       const all = await cost(viewerOf(many.human), operation, { id: many.spaceId, ids: many.ids })
-      // The lookups of one kind from two fields are one statement or two, depending on whether they coincide.
+      // Two fields that look up the same kind of row need one statement if the lookups coincide, and otherwise two.
       expect(Math.abs(all - few), `${name}: ${few} statements for one row, ${all} for a hundred`).toBeLessThanOrEqual(3)
       expect(Math.max(few, all), name).toBeLessThanOrEqual(most)
     }
   }, 60_000)
 
-  test('of a page of A2A tasks does not depend on its size, with their artifacts too', async () => {
+  test('of a page of A2A tasks does not depend on the size of the page, even with artifacts', async () => {
     const { human, spaceId } = await world(50)
     const token = await parley.tokenOf(human)
     async function costOfPage(pageSize: number, includeArtifacts: boolean): Promise<number> {

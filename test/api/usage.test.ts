@@ -27,10 +27,10 @@ const FOLLOW = `subscription ($spaceId: ID!) { spaceMessages(spaceId: $spaceId) 
 
 const DAY_MS = 86_400_000
 const today = () => new Date(Math.floor(Date.now() / DAY_MS) * DAY_MS)
-/** From yesterday until tomorrow, so that midnight does not matter. */
+/** The period from yesterday until tomorrow, so that the test can run around midnight. */
 const span = () => ({ from: new Date(today().getTime() - DAY_MS), to: new Date(today().getTime() + 2 * DAY_MS) })
 
-/** The usage and cost of a generation: 1000 fresh at 2, 400 cached at 0.5 and 50 written at 10 USD a million. */
+/** A generation with 1000 fresh input tokens at 2, 400 cached ones at 0.5, and 50 written tokens at 10 USD per million. */
 const FIGURES = { inputTokens: 1400, cachedInputTokens: 400, outputTokens: 50 }
 const COST = 0.0027
 const said = (text: string): ModelAction[] => [{ toolCall: 'send_message', input: { text } }, { usage: FIGURES }]
@@ -50,13 +50,13 @@ describe.each(RULE_STACKS)('the cost of runs, on the %s stack', (stack) => {
   beforeEach(() => parley.models.reset())
   afterEach(() => expect(parley.models.refusals).toEqual([]))
 
-  // biome-ignore lint/suspicious/noExplicitAny: answers are compared as a whole
+  // biome-ignore lint/suspicious/noExplicitAny: results are compared as a whole
   const ask = async (operation: string, variables: object): Promise<any> => {
     const { data, errors } = await admin.ask(operation, variables)
     expect(errors).toBeUndefined()
     return data
   }
-  // biome-ignore lint/suspicious/noExplicitAny: answers are compared as a whole
+  // biome-ignore lint/suspicious/noExplicitAny: results are compared as a whole
   const ledger = async (filter: object): Promise<any[]> => (await ask(LEDGER, { ...span(), by: [], ...filter })).usage
 
   test('a run, its steps and its root show their cost, with cached input at its own price', async () => {
@@ -238,7 +238,7 @@ describe.each(RULE_STACKS)('the cost of runs, on the %s stack', (stack) => {
   })
 })
 
-/** A million runs in the long form of the test. */
+/** The long form of the test has a million runs. */
 const LEDGER_SPACES = runsOf({ usual: 2, nightly: 20 })
 
 describe.skipIf(!hasPostgres)('the ledger of many runs', () => {

@@ -7,13 +7,13 @@ import type { Read } from '../support/stage.ts'
 import { mentions, takesTurns } from '../support/turns.ts'
 import { until } from '../support/until.ts'
 
-// Built from the schema: the test selects each new field of any object that can be reached from a call.
+// Built from the schema, so that the test also selects new fields of every object that can be reached from a call.
 
 const SECRET = 'CANARY'
 const SETTLED = `subscription { viewerEvents { __typename ... on ViewerToolCallSettled { toolCall { id approval { state } } } } }`
 const TYPES: Record<string, string> = { tcl: 'ToolCall', run: 'Run', msg: 'Message', spc: 'Space' }
 
-/** The public fields of a run: all that are not null, or empty, for an approver of one of its calls. */
+/** The public fields of a run. For an approver of one of its calls, all other fields are null or empty. */
 const PUBLIC_OF_RUN = [
   ...['id', 'agent', 'status', 'stepCount', 'usage', 'rootUsage', 'toolCalls', 'streamCursor', 'children'],
   ...['queuedAt', 'startedAt', 'finishedAt', 'stopReason', 'triggerType', 'triggerSummary', 'depth', 'rootId'],
@@ -27,7 +27,7 @@ const PUBLIC_OF_CALL = [
 describe.each(RULE_STACKS)('a named approver who is not a member of the space, on the %s stack', (stack) => {
   const play = playDecisions(stack)
 
-  /** Every field of one object, because a query for all types at once would exceed the limits. */
+  /** Selects every field of one object. A query for all types at once would exceed the limits. */
   const everythingOf = (id: string) => {
     const type = nodeTypes.find(({ name }) => name === TYPES[id.slice(0, 3)])!
     return `query ($id: ID!) { node(id: $id) { __typename id ... on ${type.name} { ${selectionOf(type, 2)} } } }`
@@ -41,7 +41,10 @@ describe.each(RULE_STACKS)('a named approver who is not a member of the space, o
       .filter(([field, value]) => field !== '__typename' && value !== null && JSON.stringify(value) !== '[]')
       .map(([field]) => field.split('_')[0])
 
-  /** An agent that another has mentioned calls two tools; the named approver of one of them is not a member of any space. */
+  /**
+   * An agent that was mentioned by another calls two tools. The named approver of one of these calls is not a member of any
+   * space.
+   */
   async function begin() {
     const { stage, parley, service } = play
     const [alice, eve, fay] = await Promise.all(['Alice', 'Eve', 'Fay'].map((name) => stage.person(name)))

@@ -28,7 +28,7 @@ describe('a client without a token', () => {
     await parley?.close()
   })
 
-  /** The whole response, as text. */
+  /** Returns the whole response as text. */
   function say(port: number, text: string): { heard: string; isClosed: boolean } {
     const said = { heard: '', isClosed: false }
     const socket = connect(port, '127.0.0.1', () => socket.write(text))

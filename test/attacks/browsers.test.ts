@@ -15,7 +15,7 @@ describe('a hostile web page and a client that guesses secrets', () => {
   })
   afterAll(() => parley?.close())
 
-  /** A raw request, since fetch cannot set the Host. */
+  /** Sends a raw request, because fetch cannot set the Host header. */
   function get(
     path: string,
     headers: Record<string, string>,

@@ -15,7 +15,7 @@ describe.each(RULE_STACKS)('a budget shared by many concurrent runs, on the %s s
   afterAll(() => parley?.close())
   beforeEach(() => parley.models.reset())
 
-  /** The usage of each generation, and the number of concurrent ones. */
+  /** The usage of each generation, and the number of generations at the same time. */
   function generationsUse(inputTokens: number, outputTokens = 60) {
     const seen = { calls: 0 }
     parley.models.script(() => {
@@ -61,7 +61,7 @@ describe.each(RULE_STACKS)('a budget shared by many concurrent runs, on the %s s
     },
   )
 
-  test('refuses no run until it is used up: a run that might exceed it waits', async () => {
+  test('refuses no run until the budget is used up: a run that might exceed it waits', async () => {
     const { human, space } = await parley.room('Bea', { maxConcurrentRuns: AT_ONCE, budget: { tokensPerDay: BUDGET } })
     generationsUse(100)
     const runs = await runAtOnce([space.id], human, AT_ONCE)

@@ -9,7 +9,7 @@ describe.each(RULE_STACKS)('the limits of one call, on the %s stack', (stack) =>
   const play = playDecisions(stack, { PARLEY_RATE_MESSAGES: '300' })
   const { room } = play
 
-  /** Alternates between two inputs until an edit is refused. */
+  /** Alternates between two inputs until the server refuses an edit. */
   async function editUntilRefused(
     people: Person[],
     callId: string,
@@ -38,11 +38,11 @@ describe.each(RULE_STACKS)('the limits of one call, on the %s stack', (stack) =>
     expect(play.service.calls).toEqual([{ key: call.id, input }])
   })
 
-  test('it accepts 100 decisions and shows the last ones; a denial is always accepted', async () => {
+  test('a call accepts 100 decisions and shows the last ones; a denial is always accepted', async () => {
     const { alice, bob, carol, runId } = await room([refundTool(play.service, { quorum: 3 })], [refund(1)])
     const call = await play.deciders.asked(alice)
     const { prisma } = play.parley.app.platform.db
-    // Like five people in turn, each with an input that was edited since the last approval.
+    // Five people take turns, each with an input that was edited since the last approval.
     const lapsed = Array.from({ length: 120 }, (_, n) => ({
       ...{ toolCallId: call.id, humanId: bob.id, inputDigest: `before ${n}`, approve: true, counted: false },
       ...{ reason: `${n}`, at: new Date(Date.now() - 1_000_000 + n * 1000) },
@@ -86,7 +86,7 @@ describe.each(RULE_STACKS)('the limits of one call, on the %s stack', (stack) =>
     expect(await play.deciders.claim(bob, call.id)).toMatchObject({ __typename: 'LimitExceededError' })
     const { edges } = await play.stage.ask(play.stage.admin, AUDIT, { id: call.id })
     expect(edges.length).toBeLessThanOrEqual(30)
-    // Over her rate limit, she can still deny.
+    // She has exceeded her rate limit, but can still deny.
     expect(await play.deciders.decide(alice, call.id, true)).toMatchObject({ __typename: 'RateLimitedError' })
     expect(await play.deciders.decide(alice, call.id, false)).toMatchObject({ __typename: 'DecideToolCallPayload' })
     await play.parley.runWhen(runId!)

@@ -7,13 +7,13 @@ import { steps } from '../support/model-server-script.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
 import { until } from '../support/until.ts'
 
-// Everything that others can make long, read through each protocol: no response and no event exceeds
-// PARLEY_MAX_RESPONSE_BYTES, and the newest part of the content is shown, or what remains can be read by the next page.
+// Reads everything that other people can make long through each protocol. No response and no event may exceed
+// PARLEY_MAX_RESPONSE_BYTES. The newest part of the content must be shown, or the rest must be on the next page.
 
 const LIMIT = 64 * 1024
-/** The lines around an event, and the fields around the result of a JSON-RPC response. */
+/** Room for the lines around an event, and for the fields around the result of a JSON-RPC response. */
 const FRAME_BYTES = 1024
-/** Each quote takes two bytes in JSON, and four in JSON within JSON. */
+/** A text of quotes. Each quote takes two bytes in JSON, and four in JSON within JSON. */
 const LONG = '"'.repeat(5000)
 const POSTS = 12
 
@@ -45,7 +45,7 @@ describe('responses of the protocol endpoints', () => {
   beforeEach(() => parley.models.reset())
 
   const number = (n: number) => `<${n}>`
-  /** An agent that answers a message with more text than a response can have, in numbered messages. */
+  /** Creates an agent that answers a message with more text than fits into a response, in numbered messages. */
   function answersAtLength(): void {
     const posts = Array.from({ length: POSTS }, (_, n) => ({
       toolCall: 'send_message',
@@ -68,7 +68,7 @@ describe('responses of the protocol endpoints', () => {
     return response
   }
 
-  /** Returns a response of JSON, whose size is checked. */
+  /** Returns a JSON response, after checking its size. */
   async function ask(path: string, body: object | null, headers = {}): Promise<AgUiEvent> {
     const response = await send(path, body, headers)
     const text = sizeOf(await response.text())
@@ -76,7 +76,7 @@ describe('responses of the protocol endpoints', () => {
     return JSON.parse(text)
   }
 
-  /** Returns the events of a stream, whose sizes are checked. */
+  /** Returns the events of a stream, after checking their sizes. */
   async function events(path: string, body: object | null, headers = {}): Promise<AgUiEvent[]> {
     const response = await send(path, body, { accept: 'application/json, text/event-stream', ...headers })
     const blocks = (await response.text()).split('\n\n').map(sizeOf)
@@ -229,7 +229,7 @@ describe('responses of the protocol endpoints', () => {
   const tool = async (name: string, args: object) =>
     (await mcp('tools/call', { name, arguments: args })).structuredContent
 
-  test('of MCP have fewer messages, and the next page the others', async () => {
+  test('of MCP have fewer messages, and the next page has the others', async () => {
     answersAtLength()
     const bot = await parley.agent('Bot', { description: '"'.repeat(4000) })
     const space = await parley.space(ada, [bot.id], { description: '"'.repeat(1000) })

@@ -5,15 +5,16 @@ import { FORMS, rawClient, TASKS } from '../doors/mcp-client.ts'
 import { SECRET, secretWorld } from '../support/secret-world.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
 
-// The world of rights.test.ts, tried through the other protocols: each door is called with each id of the world, in every place
-// that takes an id. Tools and their inputs are read from the list that the door offers, so that a new one is called too.
+// Tries everything of rights.test.ts through the other protocols: calls each protocol endpoint with each id of the test world,
+// in every place that takes an id. The tools and their inputs are read from the endpoint's own list, so that new tools are
+// included.
 
 interface Stranger {
   name: string
   token: string
 }
 
-/** A response: its status, and everything in it. */
+/** A response: its status and its whole content. */
 interface Seen {
   what: string
   status: number
@@ -36,7 +37,7 @@ describe('a stranger at the protocol endpoints', () => {
   })
   afterAll(() => parley?.close())
 
-  /** Everything that a stranger could have changed. */
+  /** Returns everything that a stranger could have changed. */
   async function stateOfWorld(): Promise<string> {
     const { prisma } = parley.app.platform.db
     const [spaceId, agentId] = [ids['spc'] ?? '', ids['agt'] ?? '']
@@ -68,13 +69,13 @@ describe('a stranger at the protocol endpoints', () => {
         ...headers,
       },
       ...(body === null ? {} : { body: JSON.stringify(body) }),
-      // A stream that opens shows its beginning, and is left.
+      // If a stream opens, read its beginning and disconnect.
       signal: AbortSignal.timeout(5000),
     })
     return { what: `${path} ${JSON.stringify(body)}`, status: response.status, text: await response.text() }
   }
 
-  /** Calls the door as each stranger. @returns what was shown */
+  /** Calls the endpoint as each stranger. @returns what the endpoint has revealed */
   async function tryAll(calls: (stranger: Stranger, id: string) => Promise<Seen>[]): Promise<Seen[]> {
     const before = await stateOfWorld()
     const seen: Seen[] = []
@@ -88,7 +89,7 @@ describe('a stranger at the protocol endpoints', () => {
 
   test('MCP: no tool, task, resource, prompt or stream reveals or changes anything', async () => {
     const capabilities = { ...TASKS, ...FORMS }
-    /** An input with the id in each place that takes a text. */
+    /** Returns an input with the id in each place that takes a text. */
     const inputOf = ({ inputSchema }: (typeof TOOL_LIST)[number], id: string) => {
       const { properties = {} } = inputSchema as { properties?: Record<string, { type?: string }> }
       const textFor = (name: string, type: string | undefined) =>

@@ -9,7 +9,7 @@ const ERASE = `mutation ($input: EraseHumanInput!) {
   eraseHuman(input: $input) { __typename ... on EraseHumanPayload { erasedHumanId } ... on Error { message } }
 }`
 
-/** After a backslash, the first characters of the last names form a JSON escape sequence. */
+/** After a backslash, the last names begin with characters that complete a JSON escape sequence. */
 const NAMES = ['nora', 'bob', 'tom', 'robert', 'frank', 'uma', 'Ann "A" Lee', 'back\\slash', '$& $1 (.*)+[', '李 🦊']
 
 describe.each(RULE_STACKS)('text that is designed to prevent an erasure, on the %s stack', (stack) => {
@@ -26,7 +26,7 @@ describe.each(RULE_STACKS)('text that is designed to prevent an erasure, on the 
     stage.ask(stage.admin, ERASE, { input: { id: human.id, messages } })
   const unfinished = async (human: { id: string }) =>
     (await db().entity.findUnique({ where: { id: human.id } }))?.formerly
-  /** The rows of the agent's memory, as PostgreSQL prints them. */
+  /** Returns the rows of the agent's memory, as PostgreSQL prints them. */
   const mindOf = async (agentId: string): Promise<string> => {
     const rows = await db().$queryRaw<{ row: Read }[]>`
       SELECT payload AS row FROM "InboxEvent" WHERE "agentId" = ${agentId} UNION ALL
@@ -58,7 +58,7 @@ describe.each(RULE_STACKS)('text that is designed to prevent an erasure, on the 
   test('a name with line breaks or other special characters is removed from all text that the server wrote', async () => {
     const mina = await stage.bot('Mona', { mind: 'PERSISTENT' })
     const people = await Promise.all(NAMES.map((name) => stage.person(`Zoe ${name}`)))
-    // The row as an import or an earlier version may have left it.
+    // Write the row as an import or an earlier version may have left it.
     const broken = await stage.person('Zoe broken')
     await db().entity.update({ where: { id: broken.id }, data: { name: 'Zoe\nbroken\t"\\' } })
     const space = await stage.space('Hall', [...people, broken, mina], { routing: 'BROADCAST' })
@@ -110,7 +110,7 @@ describe.each(RULE_STACKS)('text that is designed to prevent an erasure, on the 
 
     await db().$executeRawUnsafe('DROP TRIGGER refuse_row ON "Cycle"')
     await db().$executeRawUnsafe('DROP FUNCTION refuse_row')
-    // Skips the time until the next attempt.
+    // Skips the pause before the next attempt.
     await db().$executeRaw`UPDATE "Entity" SET formerly = formerly - 'retryAt' WHERE id = ${stuck.id}`
     await until('a sweep has finished the erasure', async () => {
       await parley.app.domain.deletion.sweep()

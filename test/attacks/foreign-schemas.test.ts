@@ -7,7 +7,7 @@ import { callsOf } from '../support/space-tools.ts'
 
 const DRAFT_07 = 'http://json-schema.org/draft-07/schema#'
 const string = (rest: object) => ({ type: 'object', properties: { a: { type: 'string', ...rest } }, required: ['a'] })
-/** Each level of the schema refers to the next one twice, so the cost is 2 to the power of the input's depth. */
+/** Each level of the schema refers to the next level twice, so the cost is 2 to the power of the input's depth. */
 const DOUBLING = {
   type: 'object',
   $defs: {
@@ -40,7 +40,7 @@ describe('a tool schema from an untrusted source', () => {
     execution: 'INTERNAL' as const,
   })
 
-  /** The result of the tool's only call, in a run with this input. */
+  /** Returns the result of the only call of the tool, in a run with this input. */
   async function callWith(inputSchema: object, input: unknown, storedSchema?: object) {
     const { human, agent, space } = await parley.room('Ada', { tools: [tool(inputSchema)] })
     if (storedSchema !== undefined) {
@@ -74,7 +74,7 @@ describe('a tool schema from an untrusted source', () => {
     ],
   ])('cannot block others: %s', async (_, schema, input) => {
     expect(await callWith(schema, input)).toMatchObject({ status: 'FAILED', output: { error: { code: 'BAD_INPUT' } } })
-    // The next caller is checked as usual.
+    // The next call is checked as usual.
     expect(await callWith(string({ minLength: 2 }), { a: 'ok' })).toMatchObject({ status: 'DONE' })
   })
 
@@ -117,7 +117,8 @@ describe('a tool schema from an untrusted source', () => {
         ?.tools.map(({ name, confirmed }) => ({ name, confirmed }))
     expect(await offered()).toEqual(['odd__add'])
     server.tools.push({ name: 'new', inputSchema: { type: 'object', properties: { a: { pattern: '^(a+)+$' } } } })
-    // The server is listed again for another agent's session; the list of this session is cached for a minute.
+    // The list of tools is cached for a minute in each session. Another agent has its own session, so the server is listed
+    // again.
     await parley.app.domain.agents.update(parley.admin, {
       id: agent.id,
       mcpServers: [{ name: 'odd', url: server.url, headers: { 'x-again': '1' } }],

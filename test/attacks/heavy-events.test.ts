@@ -20,7 +20,7 @@ describe('expensive events', () => {
 
   beforeAll(async () => {
     const settings = { PARLEY_RATE_REQUESTS: '200', PARLEY_RATE_MESSAGES: '0' }
-    // An event of these heavy subscriptions has about 450,000 characters.
+    // In these heavy subscriptions, each event has about 450,000 characters.
     const pacing = { burst: 1_000_000, perSecond: 300_000 }
     parley = await startTestServer({ worker: false, settings, pacing })
   })

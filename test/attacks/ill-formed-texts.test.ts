@@ -15,14 +15,14 @@ import { RULE_STACKS } from '../support/application.ts'
 import type { ParleyClient } from '../support/parley-client.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
 
-// Built from the schema: passes an id or text that no database can store to every argument for one.
+// Built from the schema: passes an id or text that no database can store to every argument that takes an id or text.
 
 const TEXTS = { 'a NUL': 'agt_\0', 'half a surrogate pair': 'spc_\ud800' }
 const DEEPEST = 3
 
 const NUMBERS: Record<string, unknown> = { Int: 1, Float: 1, Boolean: true, DateTime: '2026-01-01T00:00:00Z', JSON: {} }
 
-/** A value of the type, with this text as every id and text. */
+/** Returns a value of the type, with this text as every id and text. */
 function madeOf(type: GraphQLInputType, text: string, depth = 0): unknown {
   const nullable = getNullableType(type)
   if (isListType(nullable)) return [madeOf(nullable.ofType, text, depth)]
@@ -33,7 +33,7 @@ function madeOf(type: GraphQLInputType, text: string, depth = 0): unknown {
   return Object.fromEntries(given.map((field) => [field.name, madeOf(field.type, text, depth + 1)]))
 }
 
-/** Each argument separately, next to the required ones. */
+/** Tests each argument separately, together with the required ones. */
 function questionsOf(field: GraphQLField<unknown, unknown>): { names: string[]; operation: string }[] {
   const required = field.args.filter(({ type }) => isNonNullType(type)).map(({ name }) => name)
   const sets = [required, ...field.args.map(({ name }) => [...new Set([...required, name])])]
@@ -47,7 +47,7 @@ function questionsOf(field: GraphQLField<unknown, unknown>): { names: string[]; 
   })
 }
 
-/** Every operation, with this text for every argument that accepts one. */
+/** Returns every operation, with this text for every argument that accepts it. */
 function operationsWith(text: string): { what: string; operation: string; variables: object }[] {
   const roots = { query: schema.getQueryType(), mutation: schema.getMutationType() }
   return Object.entries(roots).flatMap(([kind, root]) =>

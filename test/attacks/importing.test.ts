@@ -36,7 +36,7 @@ async function textsOf(lines: AsyncIterable<string>): Promise<string[]> {
   return texts
 }
 
-/** An unused id of the same kind. */
+/** Returns an unused id of the same kind. */
 const another = (id: string) => newId(id.slice(0, 3) as 'msg')
 
 describe.each(RULE_STACKS)('a hostile file that claims to be the export of one space, on the %s stack', (stack) => {
@@ -45,7 +45,7 @@ describe.each(RULE_STACKS)('a hostile file that claims to be the export of one s
   let alice: Person
   let mallory: Person
   let bare: Named
-  /** Other people's confidential space, with runs, steps, calls and outcomes. */
+  /** A confidential space of other people, with runs, steps, calls and outcomes. */
   let secret: Named
 
   beforeAll(async () => {
@@ -58,7 +58,7 @@ describe.each(RULE_STACKS)('a hostile file that claims to be the export of one s
     parley.models.script(forAgent('Bare', steps([sayIn(secret.id, 'The code is 4711.')], [{ text: 'Said.' }])))
     await stage.say(alice, secret, 'What is the code?')
     await stage.endedRuns(bare, 1)
-    // A worker writes this one more time; after that, only the import changes rows.
+    // A worker writes this once more. After that, only the import changes rows.
     const { prisma } = parley.app.platform.db
     await until(
       'the run has its usage published',
@@ -71,8 +71,8 @@ describe.each(RULE_STACKS)('a hostile file that claims to be the export of one s
   const db = () => platform().db
   const load = (lines: Iterable<string>, options?: ImportOptions) => importSpace(platform(), lines, options)
 
-  /** Every row of the database, by its table and key. */
-  /** All rows, except of the table in which each process repeats that it uses the storage of files. */
+  /** Every row of the database, by table and key. */
+  /** Returns all rows, except those of the table that each process updates while it uses the file storage. */
   async function dump(): Promise<Set<string>> {
     const { prisma } = db()
     const tables = await prisma.$queryRaw<{ name: string }[]>`
@@ -87,7 +87,7 @@ describe.each(RULE_STACKS)('a hostile file that claims to be the export of one s
     return new Set(rows.flat())
   }
 
-  /** The export of a small, deleted space of Mallory's: she keeps the file. */
+  /** Exports and deletes a small space of Mallory's, who keeps the file. */
   async function fileOfMallory(): Promise<{ space: Named; lines: string[] }> {
     const space = await stage.space('Small talk', [mallory])
     await stage.say(mallory, space, 'hello')
@@ -112,7 +112,7 @@ describe.each(RULE_STACKS)('a hostile file that claims to be the export of one s
       row: 'id' in row ? { ...row, id: another(row['id']), seq: 99 } : row,
     }))
     const { space, lines } = await fileOfMallory()
-    // The same export with Mallory's id instead of Alice's.
+    // The same export, but with Mallory's id instead of Alice's.
     const hers = JSON.parse(JSON.stringify(renamed).replaceAll(alice.id, mallory.id)) as Line[]
     const before = await dump()
     const imported = await load(withRows(lines, [...foreign, ...renamed, ...hers]))
@@ -266,7 +266,7 @@ describe.each(RULE_STACKS)('a hostile file that claims to be the export of one s
     )
     const [, other] = (await stage.messagesIn(space)) as Read[]
     expect(other.parts).toMatchObject([{ __typename: 'TextPart', text: 'look' }])
-    // Numbering continues after the last one.
+    // The import continues the numbering after the last existing message.
     await stage.say(mallory, space, 'and on')
     expect((await stage.messagesIn(space)).map(({ text }) => text)).toEqual(['hello', 'look', 'and on'])
   })
@@ -480,7 +480,7 @@ describe.each(RULE_STACKS)('an export, on the %s stack', (stack) => {
     from.models.script(forAgent('Ada', steps(...leaks)))
     await here.say(alice, team, 'What is new?')
     await here.endedRuns(ada, 2)
-    // The agent may post the content where everybody may read it, but the content still comes from the confidential space.
+    // The agent may post the content where everybody may read it, but the label of the content stays.
     from.models.script(forAgent('Ada', steps(reads, [sayIn(pair.id, 'On Friday.')], [{ text: 'SWORDFISH told.' }])))
     await here.say(alice, pair, 'When is it?')
     await here.endedRuns(ada, 3)

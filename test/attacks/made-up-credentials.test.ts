@@ -19,7 +19,7 @@ describe('made-up credentials', () => {
       body: JSON.stringify({ query: '{ __typename }' }),
     }).then(({ status }) => status)
 
-  /** Records the statements about a table while `work` runs, each with its requester. */
+  /** Records the statements on a table while `work` runs, each with its requester. */
   async function requestersOf(table: string, work: () => Promise<unknown>): Promise<(string | undefined)[]> {
     const { db } = parley.app.platform
     const { query } = db
@@ -36,7 +36,7 @@ describe('made-up credentials', () => {
     return requesters
   }
 
-  test('are looked up in a line of their own, behind which no token waits that was valid before', async () => {
+  test('are looked up in a queue of their own, so that no token that was valid before waits for them', async () => {
     const authorization = `Bearer ${await parley.tokenOf(await parley.human('Ada'))}`
     expect(await ask({ authorization })).toBe(200)
     const known = await requestersOf('AccessToken', () => ask({ authorization }))
@@ -45,7 +45,7 @@ describe('made-up credentials', () => {
     expect(unknown).toEqual(['unknown-credentials'])
   })
 
-  test('cookies with made-up sessions share a few statements, and real ones wait only for their human', async () => {
+  test('cookies with made-up sessions share a few statements, and real sessions only wait for those of the same human', async () => {
     const ada = await parley.human('Ada')
     const { sessions } = parley.app.domain
     const { secret } = await sessions.openForHuman({ humanId: ada.id, by: 'mail', userAgent: undefined, replaced: [] })

@@ -8,7 +8,7 @@ import { oneOf, type Random, randomOf } from '../support/random-documents.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
 import { until } from '../support/until.ts'
 
-/** A minute in the long form. ATTACK_SECONDS sets any other length, ATTACK_SEED repeats a run. */
+/** One minute in the long form. ATTACK_SECONDS sets any other duration; ATTACK_SEED repeats a run. */
 const SECONDS = Number(process.env['ATTACK_SECONDS'] ?? runsOf({ usual: 5, nightly: 60 }))
 const SEED = Number(process.env['ATTACK_SEED'] ?? Date.now() % 1_000_000)
 const REQUESTS = 2000
@@ -26,7 +26,7 @@ const CLAIM = `mutation ($id: ID!, $release: Boolean!) {
 const STOP = 'mutation ($id: ID!) { result: stopRun(input: { runId: $id }) { __typename ... on Error { message } } }'
 const PENDING = '{ viewer { pendingToolCalls { id approval { inputDigest } run { id } } } }'
 
-/** The selections of a subscriber for each event, light and heavy. */
+/** The selections of a subscriber for each event, in a light and a heavy form. */
 const FIELDS = [
   '__typename cursor',
   '__typename ... on MessagePosted { message { id text sender { id name } } }',
@@ -70,7 +70,7 @@ describe(`random activity of other members, with seed ${SEED}`, () => {
     return `x${some.repeat(Math.floor((random() * 31_998) / some.length))}`
   }
 
-  /** Bob, who must not be affected, and his spaces: with Mallory, without her, and some to leave. */
+  /** Creates Bob, who must not be affected, and his spaces: one with Mallory, one without her, and some for leaving. */
   async function createWorld() {
     const bob = await parley.human('Bob')
     const carol = await parley.human('Carol')
@@ -86,7 +86,7 @@ describe(`random activity of other members, with seed ${SEED}`, () => {
   }
   type World = Awaited<ReturnType<typeof createWorld>>
 
-  /** One hostile member: any allowed actions, at random and as fast as the server responds. Refusals do not stop it. */
+  /** Acts as a hostile member: performs random allowed actions as fast as the server responds, and continues after refusals. */
   async function attack(viewer: HumanViewer, { common, noisy }: World, random: Random, end: AbortSignal) {
     const [client, ...others] = await clientsOf(viewer, 3)
     const subscriptions: { stop(): void }[] = []
@@ -181,7 +181,7 @@ describe(`random activity of other members, with seed ${SEED}`, () => {
     expect(Math.min(...Object.values(done))).toBeGreaterThan(0)
   })
 
-  /** A waiting call of Bob's own run. */
+  /** A waiting call in Bob's own run. */
   async function waitingCall(client: ParleyClient, spaceId: string) {
     const { runs = [] } = (await asked(client, SEND, { spaceId, text: 'pay, please' })) as { runs?: { id: string }[] }
     const [run] = runs

@@ -9,7 +9,7 @@ describe.each(RULE_STACKS)('push messages as a way in, on the %s stack', (stack)
   const prisma = () => play.parley.app.platform.db.prisma
   const subscriptionsOf = ({ id }: Named) => prisma().pushSubscription.count({ where: { humanId: id } })
 
-  /** Two people in a space. */
+  /** Creates two people in a space. */
   async function couple(): Promise<[Person, Person, (text: string) => Promise<Read>]> {
     const [alice, bob] = [await play.stage.person('Alice'), await play.stage.person('Bob')]
     const space = await play.stage.space('Room', [alice, bob], { routing: 'BROADCAST' })
@@ -64,7 +64,7 @@ describe.each(RULE_STACKS)('push messages as a way in, on the %s stack', (stack)
     expect(await subscriptionsOf(bob)).toBe(20)
     for (const endpoint of [own.input.endpoint, 'https://push.example.com/none', '\0', ''])
       expect(await play.remove(alice, endpoint)).toMatchObject({ __typename: 'NotFoundError' })
-    // Without the keys, naming somebody's endpoint does not take it over.
+    // Without the keys, another person cannot take over an endpoint by its URL.
     const { input } = play.push.browser()
     await play.add(alice, { ...input, endpoint: own.input.endpoint })
     expect(await subscriptionsOf(bob)).toBe(20)
@@ -73,7 +73,7 @@ describe.each(RULE_STACKS)('push messages as a way in, on the %s stack', (stack)
     expect(await play.remove(alice, own.input.endpoint)).toMatchObject({ removedEndpoint: own.input.endpoint })
   })
 
-  test('a person who has left, has read the message or has signed out gets no push', async () => {
+  test('a person who has left, has read the message, or has signed out gets no push message', async () => {
     const [alice, bob] = await couple()
     const rooms = [1, 2].map(() => play.stage.space('Room', [alice, bob], { routing: 'BROADCAST' }))
     const [left, read] = await Promise.all(rooms)
@@ -93,7 +93,7 @@ describe.each(RULE_STACKS)('push messages as a way in, on the %s stack', (stack)
     expect(await subscriptionsOf(bob)).toBe(0)
   })
 
-  test('a flood of mentions sends at most 30 pushes a minute', async () => {
+  test('a flood of mentions sends at most 30 push messages a minute', async () => {
     const [, bob, mention] = await couple()
     const phone = await play.browser(bob)
     for (let n = 0; n < 40; n += 1) await mention(`Bob ${n}`)

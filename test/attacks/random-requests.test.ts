@@ -4,7 +4,7 @@ import { sendRandomDocuments, sendRandomFrames, type Target } from '../support/r
 import { startTestServer, type TestServer } from '../support/served.ts'
 
 const COUNT = 400
-/** The same seed each time, so that the test is deterministic; test/faults sends many more, with other seeds. */
+/** Always the same seed, so that the test is deterministic. test/faults sends many more requests, with other seeds. */
 const SEED = 17
 
 describe('requests generated at random from the schema', () => {
@@ -30,7 +30,7 @@ describe('requests generated at random from the schema', () => {
   })
   afterAll(() => parley?.close())
 
-  test.each(TIMES)('an out-of-range instant causes no internal error: %s', async (time) => {
+  test.each(TIMES)('an instant out of range causes no internal error: %s', async (time) => {
     const admin = await parley.clientOf(parley.admin)
     const { errors = [] } = await admin.ask(
       `mutation ($at: DateTime!) { createAccessToken(input: { expiresAt: $at, grant: { admin: {} } }) { __typename } }`,
@@ -42,11 +42,11 @@ describe('requests generated at random from the schema', () => {
     for (const { extensions } of errors) expect(extensions?.['code']).toBe('BAD_USER_INPUT')
   })
 
-  test('cause no internal error as HTTP documents', async () => {
+  test('sent as HTTP documents cause no internal error', async () => {
     expect(await sendRandomDocuments(target, COUNT, SEED)).toEqual([])
   })
 
-  test('cause no internal error as WebSocket messages', async () => {
+  test('sent as WebSocket messages cause no internal error', async () => {
     expect(await sendRandomFrames(target, COUNT, SEED)).toEqual([])
   })
 })

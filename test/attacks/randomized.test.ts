@@ -6,15 +6,17 @@ import { hasPostgres } from '../support/postgres.ts'
 import { skipFor } from '../support/skip-for.ts'
 import { findRedisBinary } from '../support/throwaway-redis.ts'
 
-/** 20 seconds on each stack, ten minutes in the long form. ATTACK_SECONDS sets any other length. */
+/** Each stack is tested for 20 seconds, or for ten minutes in the long form. ATTACK_SECONDS sets any other duration. */
 const SECONDS = Number(process.env['ATTACK_SECONDS'] ?? runsOf({ usual: 20, nightly: 600 }))
 const IDLE_SECONDS = runsOf({ usual: 6, nightly: 30 })
-/** Short measurements vary more. */
+/** The results of short measurements vary more. */
 const MOST_TIMES = runsOf({ usual: 60, nightly: 30 })
-/** ATTACK_SEED repeats a sequence, ATTACK_ONLY="query much,create spaces" restricts it to these actions. */
+/** ATTACK_SEED repeats a sequence. ATTACK_ONLY="query much,create spaces" restricts the sequence to these actions. */
 const SEED = Number(process.env['ATTACK_SEED'] ?? Date.now() % 1_000_000)
 const ONLY = process.env['ATTACK_ONLY']?.split(',')
-/** Time for the start, the idle measurement, the console checks and the pause for garbage collection. */
+/**
+ * Additional time for the start, the measurement without load, the checks of the console, and the pause for garbage collection.
+ */
 const MORE_SECONDS = 420
 
 const hasBrowser = hasBrowserFor('the check of the console under attack')

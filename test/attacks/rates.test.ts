@@ -82,7 +82,7 @@ describe.each(STACKS.slice(-1))('a client that exceeds its rate, on the %s stack
     expect(await (await ask(SEND, { spaceId })).json()).toMatchObject({
       data: { sendMessage: { __typename: 'RateLimitedError', code: 'RATE_LIMITED' } },
     })
-    // The limit applies to the same viewer over another transport, but not to another viewer.
+    // The limit also applies to the same viewer over another transport, but not to another viewer.
     const bySocket = client.subscribe({ toString: () => 'query { viewer { id } }' }, {})
     expect(JSON.stringify(await bySocket.ended)).toContain('RATE_LIMITED')
     expect((await other.client.ask('{ viewer { id } }')).status).toBe(200)
@@ -126,7 +126,7 @@ describe.each(STACKS.slice(-1))('a client that exceeds its rate, on the %s stack
       Number(new RegExp(`^${name} (\\d+)`, 'm').exec(await (await fetch(`${parley.origin}/metrics`)).text())?.[1])
     const before = await figure('parley_unexpected_errors_total')
     client.subscribe({ toString: () => `subscription { spaceMessages(spaceId: "${spaceId}") { __typename } }` }, {})
-    // The socket's operations are read in order, so the subscription waits by now.
+    // The server reads the operations of a socket in order, so the subscription is waiting by now.
     await client.subscribe({ toString: () => 'query { viewer { id } }' }, {}).ended
     await client.close()
     await until('the socket is closed', async () => (await figure('parley_sockets')) === 0)

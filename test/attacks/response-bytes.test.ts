@@ -5,9 +5,9 @@ import { findProbes, type Probe } from '../support/response-probes.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
 import { until } from '../support/until.ts'
 
-/** Small, so that small requests can exceed it. */
+/** A small limit, so that small requests can exceed it. */
 const MOST_RESPONSE_BYTES = 256 * 1024
-/** The braces and names around the counted content, and the text of an error. */
+/** Room for the braces and names around the counted content, and for the text of an error. */
 const ENVELOPE_BYTES = 16 * 1024
 const LONG = 30_000
 

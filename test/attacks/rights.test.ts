@@ -18,18 +18,20 @@ import type { ParleyClient } from '../support/parley-client.ts'
 import { SECRET, secretWorld } from '../support/secret-world.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
 
-// Everything here is built from the schema: the test calls each new field, query, mutation or subscription. It fails
-// for one that returns anything to a stranger, and for a type without an instance in the world below, until a
-// developer classifies it.
+// All requests are built from the schema, so the test also covers each new field, query, mutation and subscription. The test
+// fails if one of them returns anything to a stranger. It also fails for a type without an instance in the test world, until a
+// developer classifies the type.
 
-/** Operations that anybody may use, because they concern the viewer's own objects or have a separate result for each part. */
+/**
+ * Operations that anybody may use, because they concern the viewer's own objects, or return a separate result for each object.
+ */
 const FOR_EVERYBODY = ['createSpace', 'decideToolCalls', 'setNotificationSettings']
-/** Types that anybody may read, with their public fields. */
+/** The types that anybody may read, with their public fields. */
 const PUBLIC_TYPES = ['Agent']
 
 describe('a stranger', () => {
   let parley: TestServer
-  /** An instance of each type, by the prefix of its id. */
+  /** An object of each type, by the prefix of its id. */
   const ids: Record<string, string> = {}
   const strangers: { name: string; viewer: Viewer; client: ParleyClient }[] = []
   let admin: ParleyClient
@@ -51,7 +53,7 @@ describe('a stranger', () => {
 
   test('the test world has an instance of every type with an id', async () => {
     const found: ({ __typename: string } | null)[] = []
-    // One by one, because of the limit on an operation's fields.
+    // Read the fields one by one, because the number of fields of an operation is limited.
     for (const id of instances()) {
       const { data, errors } = await admin.ask<{ nodes: typeof found }>(NODES, { ids: [id] })
       expect(errors).toBeUndefined()
@@ -73,7 +75,7 @@ describe('a stranger', () => {
     }
   })
 
-  /** Builds a valid value for an argument or input field: ids come from `idOf`, everything else is a plain placeholder. */
+  /** Returns a valid value for an argument or input field. Ids come from `idOf`; all other values are placeholders. */
   function inputFor(name: string, type: GraphQLInputType, idOf: (field: string) => string): unknown {
     if (type instanceof GraphQLNonNull) return inputFor(name, type.ofType, idOf)
     if (type instanceof GraphQLList) return [inputFor(name, type.ofType, idOf)]
@@ -110,7 +112,7 @@ describe('a stranger', () => {
     adminAgentId: 'agt',
     eventId: 'inb',
   }
-  /** Every choice of ids; for a plain `id`, every id in the world. */
+  /** Returns every choice of ids. A plain `id` can be any id of the test world. */
   const choices = () => instances().map((id) => (field: string) => ids[ofField[field] ?? ''] ?? id)
 
   const needed = (args: readonly GraphQLArgument[]) =>
@@ -183,7 +185,7 @@ describe('a stranger', () => {
   )
 
   test('the test world has an id of every kind', () => {
-    // Memories, chains, steps, roots, notifications and push subscriptions have ids, but are not nodes.
+    // Objects of these kinds have ids, but are not nodes: memories, chains, steps, roots, notifications and push subscriptions.
     const unnamed = ['mem', 'chn', 'stp', 'trg', 'ntf', 'psh', 'ntc']
     expect(ID_PREFIXES.filter((prefix) => !(prefix in ids) && !unnamed.includes(prefix))).toEqual([])
   })

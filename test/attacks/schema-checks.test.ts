@@ -6,7 +6,7 @@ import { steps } from '../support/model-server-script.ts'
 import { callsOf } from '../support/space-tools.ts'
 import type { Read } from '../support/stage.ts'
 
-/** A pairwise comparison of the items is slow: more than half a second for a few thousand. */
+/** Comparing a few thousand items in pairs takes more than half a second. */
 const UNIQUE = {
   type: 'object',
   properties: { items: { type: 'array', uniqueItems: true, items: { type: 'object' } } },
@@ -22,7 +22,7 @@ describe.each(RULE_STACKS)('input checks against slow schemas, on the %s stack',
   })
   const asksFor = (input: object) => [{ toolCall: 'order', input }]
 
-  /** Returns the result of a concurrent call of another human's agent. */
+  /** Returns the result of a call that another human's agent makes at the same time. */
   async function elsewhere(input: object): Promise<Read> {
     const person = await play.stage.person('Dora')
     const agent = await play.stage.bot('Free', { toolset: 'ACTIVE_SPACE', tools: [order()] })
@@ -97,14 +97,14 @@ describe.each(RULE_STACKS)('input checks against slow schemas, on the %s stack',
   test('checks of one approver are answered or refused, and delay another human by at most one check', async () => {
     const { alice, runId } = await play.room([order({ approverIds: ['@alice'] })], asksFor(items(1)))
     const call = await play.deciders.asked(alice)
-    // Each input is checked and found invalid, so nothing is decided.
+    // Each input is checked and is invalid, so nothing is decided.
     const wrong = (n: number) => ({ ...items(2_000), items: [...items(2_000).items, n] })
     const asked = Array.from({ length: 40 }, (_, n) => play.deciders.decide(alice, call.id, true, { input: wrong(n) }))
     let answered = 0
     for (const one of asked) void one.then(() => (answered += 1))
     expect(await elsewhere(items(1))).toMatchObject({ status: 'DONE' })
     expect(answered).toBeLessThan(asked.length)
-    // RateLimitedError if the queue of one person takes longer than 10 s.
+    // A person gets a RateLimitedError if their queue takes longer than 10 s.
     const types = (await Promise.all(asked)).map(({ __typename }) => __typename)
     expect(types.filter((type) => type !== 'RateLimitedError' && type !== 'BadInputError')).toEqual([])
     expect(types).toContain('BadInputError')

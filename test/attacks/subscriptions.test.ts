@@ -29,7 +29,7 @@ describe('the subscriptions of one human', () => {
     return client
   }
   const watch = (client: ParleyClient, text: string) => client.subscribe({ toString: () => text } as never, {} as never)
-  /** Whether the subscription is active, once that is known. */
+  /** Resolves to whether the subscription is active, once this is known. */
   async function standing(client: ParleyClient, text: string): Promise<string> {
     const watched = watch(client, text)
     const ended = watched.ended.then((reason) => JSON.stringify(reason))

@@ -6,8 +6,7 @@ import { until } from '../support/until.ts'
 const MIB = 1024 * 1024
 const BODIES = 600
 /**
- * Measured from the end of the last body, because on a busy machine this process needs seconds to send this much data
- * to itself.
+ * Measured from the end of the last body, because on a busy machine this process takes seconds to send so much data to itself.
  */
 const CLOSED_WITHIN_MS = 15_000
 
@@ -32,7 +31,7 @@ describe('request bodies that never end', () => {
     socket: Socket
   }
 
-  /** Sends a part of a request, keeps its side of the connection open, and never ends it. */
+  /** Sends a part of a request, and then keeps the connection open without ending the request. */
   function send(...parts: (string | Buffer)[]): Sender {
     const socket = connect({ port: parley.server.port, host: '127.0.0.1', allowHalfOpen: true })
     const sender: Sender = { received: '', isClosed: false, socket }
@@ -41,7 +40,7 @@ describe('request bodies that never end', () => {
       sender.received += data
     })
     socket.on('error', () => {})
-    // The server has closed its side of the connection, or the whole connection.
+    // Whether the server has closed its side of the connection, or all of it.
     socket.on('end', () => {
       sender.isClosed = true
     })
@@ -69,7 +68,7 @@ describe('request bodies that never end', () => {
     })
 
   test(`${BODIES} of 1 MiB are all closed within 15 s, in bounded memory, and the server keeps serving`, async () => {
-    // Includes the memory of buffers.
+    // The resident memory includes that of buffers.
     const heldBefore = process.memoryUsage().external
     let mostHeld = 0
     const measuring = setInterval(() => {

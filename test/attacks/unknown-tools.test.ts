@@ -39,7 +39,7 @@ describe.each(RULE_STACKS)('a call to a tool that does not exist, on the %s stac
     expect(JSON.stringify(events)).toContain('"unknown"')
     expect(JSON.stringify(events)).not.toContain('SWORDFISH')
     expect(JSON.stringify(await stage.ask(stage.admin, STEPS, { id: runs[0].id }))).toContain(NAME)
-    // The provider gets the call and its result under the name that its model used.
+    // The provider receives the call and its result under the name that its model used.
     const last = await parley.models.request(({ step }) => step === 2)
     expect(JSON.stringify(last)).toContain(NAME)
     expect(JSON.stringify(last)).not.toContain('"unknown"')

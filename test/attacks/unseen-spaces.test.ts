@@ -15,7 +15,7 @@ const PEOPLE = 4
 const SPACES = 4
 const ROUNDS = 4
 
-/** A generator of numbers from 0 to `below`, the same for the same seed. */
+/** Returns a generator of numbers from 0 to `below`. Equal seeds give equal numbers. */
 function createRandom(seed: number): (below: number) => number {
   let state = seed
   return (below) => {
@@ -24,7 +24,7 @@ function createRandom(seed: number): (below: number) => number {
   }
 }
 
-/** Every field of a subscription's events and of their objects. */
+/** Selects every field of a subscription's events and of their objects. */
 function everyEvent(field: 'runEvents' | 'spaceMessages' | 'viewerEvents' | 'agentActivity'): string {
   const type = getNamedType(schema.getSubscriptionType()?.getFields()[field]?.type)
   const types = isObjectType(type) ? [type] : (schema.getPossibleTypes(type as never) as readonly GraphQLObjectType[])
@@ -59,7 +59,7 @@ describe.each(RULE_STACKS)(`a space that a viewer may not see, on the %s stack, 
     ]
     spaces = await Promise.all(
       Array.from({ length: SPACES }, async (_, index) => {
-        // Each space is hidden from some viewer.
+        // Each space is hidden from at least one viewer.
         const members = people.filter((_person, of) => of === index % PEOPLE || random(3) === 0)
         const input = { routing: 'BROADCAST', confidential: index === SPACES - 1 }
         const space = await stage.space(
@@ -80,7 +80,7 @@ describe.each(RULE_STACKS)(`a space that a viewer may not see, on the %s stack, 
   })
 
   const somewhere = () => spaces[random(spaces.length)] as Named
-  /** An agent's actions in one generation: it enters several spaces, and its posts name none of them. */
+  /** The actions of an agent in one generation: it enters several spaces, and its posts mention none of them. */
   function actionsAt({ name }: Named, step: number): ModelAction[] {
     if (step >= 4) return [{ text: 'Done.' }]
     if (name === 'Payer' && step === 3) return [{ toolCall: 'pay', input: {} }]
@@ -88,7 +88,7 @@ describe.each(RULE_STACKS)(`a space that a viewer may not see, on the %s stack, 
   }
 
   const seesIt = (viewer: Viewer, { members }: (typeof spaces)[number]) => members.has(viewer.id)
-  /** The ids and names of spaces that the viewer may not see, if the viewer's data contains them. */
+  /** Returns the ids and names of spaces that the viewer may not see, but that the viewer's data contains. */
   const unseenIn = (viewer: Viewer, received: unknown) => {
     const text = JSON.stringify(received)
     return spaces
@@ -101,7 +101,7 @@ describe.each(RULE_STACKS)(`a space that a viewer may not see, on the %s stack, 
     watched.push({ person, events: person.client.subscribe<Read, object>({ toString: () => document }, {}) })
   }
 
-  /** For every viewer: its list of spaces, and each of its spaces. */
+  /** For every viewer: the list of spaces, and each space in it. */
   function watchSpaces(viewer: Viewer): void {
     watch(viewer, 'viewerEvents')
     for (const { id } of spaces.filter((space) => seesIt(viewer, space))) {
@@ -148,7 +148,7 @@ describe.each(RULE_STACKS)(`a space that a viewer may not see, on the %s stack, 
     }
   }
 
-  test('is named in no event, neither by id nor by name, nor in any response about what the viewer may see', async () => {
+  test('appears in no event, neither with its id nor with its name, nor in any response about what the viewer may see', async () => {
     const grant = { scope: 'SERVICE', id: 'x', name: 'ci', agentIds: agents.map(({ id }) => id) }
     const viewers: Viewer[] = [...people, { id: 'x', name: 'ci', client: await parley.clientOf(grant as never) }]
     for (const viewer of viewers) watchSpaces(viewer)
@@ -168,7 +168,7 @@ describe.each(RULE_STACKS)(`a space that a viewer may not see, on the %s stack, 
     for (const { person, event } of events()) expect(unseenIn(person, event)).toEqual([])
   }, 300_000)
 
-  test('is null in an event whose operation selects only the space', async () => {
+  test('is null in an event whose operation selects nothing but the space', async () => {
     const { prisma } = parley.app.platform.db
     const ended = await prisma.run.findMany({ where: { status: 'COMPLETED' } })
     const written = await prisma.runSpace.findMany({ where: { runId: { in: ended.map(({ id }) => id) } } })

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { createMemorySignals } from '../../src/broker/memory/signals.ts'
 import { deliverLocally, type Signals } from '../../src/broker/signals.ts'
 
-/** Two processes with a shared stand-in for Redis, which delivers its signals when the test calls it. */
+/** Creates two processes that share a fake Redis, which delivers its signals when the test tells it to. */
 function twoProcesses() {
   const shared = createMemorySignals(pino({ level: 'silent' }))
   const held: (() => Promise<void>)[] = []

@@ -9,7 +9,7 @@ const HOUR_MS = 3_600_000
 describeEventLog('in process', async () => createMemoryLog())
 
 describe('in process: expiry', () => {
-  /** A log with a clock that the test moves. */
+  /** Creates a log with a clock that the test moves. */
   function openAt() {
     const time = { now: Date.now() }
     return { time, log: createMemoryLog({ now: () => time.now }) }
@@ -85,7 +85,7 @@ describe('in process: a limit on the bytes of all topics', () => {
     expect((await log.read('space:flooded', flooded!, 10)).type).toBe('gap')
     const readable = await Promise.all(cursors.map((cursor) => log.read('space:flooded', cursor, 1)))
     const first = readable.findIndex(({ type }) => type === 'publications')
-    // The limit less the eighth that is dropped at a time: each event has about 1,100 bytes.
+    // The limit minus the eighth that is dropped at once. Each event has about 1,100 bytes.
     expect(cursors.length - first).toBeGreaterThan(70)
     expect(cursors.length - first).toBeLessThan(100)
     expect(readable.slice(first).every(({ type }) => type === 'publications')).toBe(true)

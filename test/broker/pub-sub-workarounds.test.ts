@@ -20,7 +20,7 @@ describe.skipIf(!canStartRedis())('RedisPubSub with its workarounds', () => {
   let pubSub: SafePubSub
   let restored: number
   let warnings: string[]
-  /** Each of these would end a process of Parley. */
+  /** Without the workarounds, each of these errors would end a process of Parley. */
   const uncaught: unknown[] = []
   const onUncaught = (error: unknown) => uncaught.push(error)
 
@@ -99,7 +99,7 @@ describe.skipIf(!canStartRedis())('RedisPubSub with its workarounds', () => {
     stop()
   })
 
-  test('3: no PUNSUBSCRIBE is sent', async () => {
+  test('3: PUNSUBSCRIBE is never sent', async () => {
     const { stop } = await receive('a')
     stop()
     await until('the channel is left', async () => ((await admin.pubsub('NUMSUB', 'a')) as unknown[])[1] === 0)

@@ -19,7 +19,7 @@ if (!hasRedis) {
 
 const posted = (index: number) => ({ type: 'MessagePosted', messageId: `msg_${index}` })
 const indexes = (count: number, first = 0) => Array.from({ length: count }, (_, index) => first + index)
-/** Enough topics that each master has some. */
+/** Enough topics for each master to have some. */
 const TOPICS = indexes(12).map((index) => `space:${index}`)
 
 interface Seen {
@@ -29,7 +29,7 @@ const WATCH: Operation<Seen, { spaceId: string }> = `subscription ($spaceId: ID!
   spaceMessages(spaceId: $spaceId) { __typename ... on MessagePosted { message { text } } }
 }`
 
-/** The test does not measure response times on a busy machine. */
+/** A long timeout, because this test does not measure response times on a busy machine. */
 const PATIENT = { patienceMs: 10_000 }
 
 describe.skipIf(!hasRedis)('a Redis Cluster', () => {
@@ -98,7 +98,7 @@ describe.skipIf(!hasRedis)('a Redis Cluster', () => {
         const delta = { messageId: 'msg_1', partIndex: 0, offset: 0, delta: 'text' }
         await writer.log.appendDelta(topic, delta, () => 'text', { unlessSealed: 'run:1' })
       }
-      // A call with a short deadline may be deferred if Redis is slow to respond.
+      // A call with a short deadline can be deferred if Redis responds slowly.
       const patient = await Promise.all([open(prefix, PATIENT), open(prefix, PATIENT)])
       await patient[0].log.seal('run:1', TOPICS)
       for (const follower of all) await follower.hasEntries(2)
@@ -128,7 +128,7 @@ describe.skipIf(!hasRedis)('a Redis Cluster', () => {
       expect(heard).toEqual([0, 1, 2].map((node) => (node === owner ? 1 : 0)))
     })
 
-    /** Followers, grouped by whether their topic lies on a node. */
+    /** Creates followers, grouped by whether their topic is on a node. */
     async function byOwner(all: LogFollower[]) {
       const owners = await Promise.all(TOPICS.map((topic) => cluster.ownerOf(`${prefix}log:{${topic}}`)))
       const lost = owners[0]!
@@ -184,7 +184,7 @@ describe.skipIf(!hasRedis)('a Redis Cluster', () => {
       await node.kill()
       const since = Date.now()
       await tell(2)
-      // At most one short attempt for each topic of the lost master.
+      // At most one short attempt fails for each topic of the lost master.
       expect(Date.now() - since).toBeLessThan(250 * TOPICS.length)
       for (const follower of others) await follower.hasEntries(2)
       await until('the replica has taken over', isTakenOver)

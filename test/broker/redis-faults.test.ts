@@ -36,7 +36,7 @@ describe.skipIf(!canStartRedis())('Redis with faults', () => {
     await server.dispose()
   })
 
-  /** An active follower in the other process. */
+  /** Starts an active follower in the other process. */
   async function startStanding(after?: string) {
     const follower = startFollower(reader.log, TOPIC, after)
     if (after === undefined) await until('the follower is active', () => follower.gaps() === 1)
@@ -89,7 +89,7 @@ describe.skipIf(!canStartRedis())('Redis with faults', () => {
     for (const round of indexes(20)) {
       const appended = indexes(100, round * 100).map((index) => writer.log.append(TOPIC, posted(index)))
       await breaker.client('KILL', 'TYPE', 'normal', 'SKIPME', 'yes')
-      // On a busy machine a reconnect takes longer than callers wait.
+      // On a busy machine, a reconnect can take longer than callers wait.
       for (const { type } of await Promise.all(appended)) expect(['appended', 'deferred']).toContain(type)
     }
     expect((await follower.hasEntries(2000)).map(({ event }) => event)).toEqual(indexes(2000).map(posted))
@@ -130,7 +130,7 @@ describe.skipIf(!canStartRedis())('Redis with faults', () => {
     await follower.stop()
   })
 
-  /** Writes the text's characters at the given positions, one after the other; `between` runs before each. */
+  /** Writes the characters at the given positions of the text, one after the other. Runs `between` before each write. */
   async function write(text: string, at: number[], between: (index: number) => Promise<void>): Promise<void> {
     for (const index of at) {
       await between(index)
@@ -171,7 +171,7 @@ describe.skipIf(!canStartRedis())('Redis with faults', () => {
     const lost = await Promise.all(indexes(10, 10).map((index) => writer.log.append(TOPIC, posted(index))))
     await follower.hasEntries(20)
     await restart()
-    // Wait for the reconnect; otherwise the write may be deferred and have no cursor yet.
+    // Wait for the reconnect. Otherwise, the write could be deferred, and have no cursor yet.
     await healthy()
     const after = await Promise.all(indexes(30, 100).map((index) => writer.log.append(TOPIC, posted(index))))
     const cursorOf = (result: (typeof lost)[number]) => (result.type === 'appended' ? result.cursor : '')
@@ -199,7 +199,7 @@ describe.skipIf(!canStartRedis())('Redis with faults', () => {
     ])
     expect(first).toEqual({ type: 'deferred' })
     expect(took()).toBeLessThan(1000)
-    // From now on the log has detected that Redis is unreachable.
+    // From now on, the log knows that Redis is unreachable.
     const later = Date.now()
     for (const index of indexes(20, 2)) expect(await writer.log.append(TOPIC, posted(index))).toEqual(first)
     await writer.log.seal('run:1', [TOPIC, 'run:1'])
@@ -210,7 +210,7 @@ describe.skipIf(!canStartRedis())('Redis with faults', () => {
     expect(await writer.healthy()).toBe(false)
     await server.start()
     await until('a gap', () => follower.gaps() === 2)
-    // These calls wait until the earlier ones are sent, and are then refused.
+    // These calls wait until the earlier ones have been sent, and are then refused.
     await until('the seal works', async () => {
       const { type } = await writer.log.append(TOPIC, posted(22), { unlessSealed: 'run:1' })
       return type === 'sealed'

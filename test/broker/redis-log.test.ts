@@ -14,7 +14,7 @@ let opened = 0
 
 const epochOf = (cursor: string) => Buffer.from(cursor, 'base64url').toString().split('.')[0]
 
-/** An unused prefix. */
+/** Returns an unused prefix. */
 function newPrefix(): string {
   opened += 1
   return `${redis!.prefix}${opened}:`
@@ -23,7 +23,7 @@ function newPrefix(): string {
 const posted = (index: number) => ({ type: 'MessagePosted', messageId: `msg_${index}` })
 const indexes = (count: number, first = 0) => Array.from({ length: count }, (_, index) => first + index)
 
-/** The test does not measure response times on a busy machine. */
+/** A long timeout, because this test does not measure response times on a busy machine. */
 const PATIENT = { patienceMs: 10_000 }
 
 describe.skipIf(redis === null)('with Redis', () => {
@@ -52,7 +52,7 @@ describe.skipIf(redis === null)('with Redis', () => {
     const ttl = (key: string) => redis!.client.pttl(prefix + key)
     const delta = { messageId: 'msg_1', partIndex: 0, offset: 0, delta: 'text' }
 
-    test('entries of one process reach followers in the other, and both share the conditions', async () => {
+    test('entries of one process reach followers in the other process, and both processes share the conditions', async () => {
       const follower = startFollower(two.log, TOPIC)
       await until('the follower is active', () => follower.gaps() === 1)
       await one.log.append(TOPIC, { type: 'MessagePosted', messageId: 'msg_1' }, { ordinal: 1, once: 'a' })
@@ -95,9 +95,9 @@ describe.skipIf(redis === null)('with Redis', () => {
       await Promise.all(followers.map(({ follower }) => follower.stop()))
     })
 
-    /** Counts the reads of the topic from Redis, by all followers. */
+    /** Counts how often all followers together read the topic from Redis. */
     async function watchReads() {
-      // ioredis mistakes lines of a busy server for replies if they arrive together with the reply to MONITOR.
+      // On a busy server, MONITOR lines can arrive together with the reply to MONITOR. ioredis then mistakes them for replies.
       const { host = '127.0.0.1', port = 6379 } = redis!.client.options
       const monitor = connect(port, host)
       let count = 0
@@ -196,7 +196,7 @@ describe.skipIf(redis === null)('with Redis', () => {
       expect((await two.log.drafts(TOPIC, ['msg_1'])).get('msg_1')?.get(0)).toBe('text!')
     })
 
-    /** Resets the topic to its n-th entry, like a server that was promoted or restored behind a proxy. */
+    /** Resets the topic to its n-th entry, as on a server that was promoted, or restored behind a proxy. */
     async function rewind(n: number): Promise<void> {
       const key = `${prefix}log:{${TOPIC}}`
       const later = await redis!.client.xrange(key, `${n + 1}-0`, '+')
@@ -237,7 +237,7 @@ describe.skipIf(redis === null)('with Redis', () => {
       await follower.hasEntries(10)
       const cursor = follower.cursor()!
       await rewind(5)
-      // A later start of the server than the one that began the epoch.
+      // Simulates a server that started later than the one that began the epoch.
       await redis!.client.hset(`${prefix}log:{${TOPIC}}:meta`, 's', 'another')
       const [head] = await two.log.heads([TOPIC])
       expect(epochOf(head!)).not.toBe(epochOf(cursor))

@@ -23,7 +23,7 @@ const WATCH: Operation<Seen, { spaceId: string; after?: string | undefined }> = 
     ... on MessagePosted { message { text } }
   } }`
 
-/** The texts that a client has after these events; a snapshot replaces all earlier ones. */
+/** Returns the texts that a client has after these events. A snapshot replaces all earlier texts. */
 function textsOf(seen: readonly Seen[]): string[] {
   let known = new Set<string>()
   for (const { spaceMessages } of seen) {
@@ -139,7 +139,7 @@ describe.skipIf(!canStartRedis())('Redis behind Sentinels', () => {
 })
 
 describe.skipIf(!canStartRedis())('Sentinels and servers with passwords', () => {
-  test('take their passwords from the URL, and a missing password is named', async () => {
+  test('take their passwords from the URL, and the error says which password is missing', async () => {
     const sentinel = await startThrowawaySentinel({
       serverOptions: ['--requirepass', 'master%1', '--masterauth', 'master%1'],
       sentinelOptions: ['--requirepass', 'sentinel/2', '--sentinel', 'sentinel-pass', 'sentinel/2'],

@@ -10,7 +10,7 @@ import { startThrowawayCluster } from '../support/throwaway-cluster.ts'
 import { canStartRedis, startThrowawayRedis, type ThrowawayRedis } from '../support/throwaway-redis.ts'
 import { until } from '../support/until.ts'
 
-/** The error of a start with this Redis; '' if it succeeds. */
+/** Returns the error of a start with this Redis; '' if the start succeeds. */
 async function refusalOf(redisUrl: string): Promise<string> {
   return createBroker({ redisUrl }).then(
     async ({ close }) => {
@@ -103,7 +103,7 @@ describe.skipIf(!canStartRedis())(
         `REDIS_URL: Redis at 127.0.0.1:${server.port} cannot be used: it evicts keys (maxmemory-policy ${policy}); ` +
           'set maxmemory-policy to noeviction: events would be lost',
       )
-      // Without a limit nothing is deleted.
+      // Without a memory limit, Redis deletes nothing.
       await admin.config('SET', 'maxmemory', '0')
       expect(await refusalOf(server.url)).toBe('')
     })

@@ -67,10 +67,13 @@ describe.skipIf(!canStartRedis())('a process whose subscriber connection has fau
     expect([follower.gaps(), follower.fault.error]).toEqual([1, undefined])
   }
 
-  /** Signals that are sent while there is no connection are lost, so listeners must be called to check again. */
+  /**
+   * Waits until signals arrive again. Listeners must also be called to check, because signals sent without a connection are
+   * lost.
+   */
   async function expectSignalsAgain(): Promise<void> {
     await until('the reconnect is reported', () => reconnects > 0)
-    // A refusal may have hit only some channels. They are subscribed to again after a pause.
+    // A refusal may affect only some of the channels. The process subscribes to these again after a pause.
     await until('each channel has its subscriber again', async () => {
       const counts = await admin.pubsub('NUMSUB', ...AGENTS.map((agent) => `parley:signal:${agent}`))
       return counts.filter((count) => Number(count) === 1).length === AGENTS.length

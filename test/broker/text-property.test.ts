@@ -45,8 +45,9 @@ const step: fc.Arbitrary<Step> = fc.oneof(
 let topics = 0
 
 /**
- * For any writes, and any readers that disconnect and return: every reader ends with the written text. Without losses,
- * it misses no delta; a loss between a head and the following snapshot may hide one, until the gap that follows each loss.
+ * Checks that every reader ends with the written text, for any writes, and any readers that disconnect and return. Unless data
+ * is lost, no reader may miss a delta. If data is lost between reading a head and reading the snapshot, a reader can miss one
+ * until the gap that follows.
  */
 async function holds(
   writer: EventLog,
@@ -62,7 +63,7 @@ async function holds(
   let text = ''
 
   async function replace({ offset, text: end, waits }: Extract<Step, { type: 'replace' }>): Promise<void> {
-    // Readers whose log was lost read the longer of two texts.
+    // Readers whose log was lost keep the longer of the two texts.
     if (fault !== null || text === '') return
     const from = offset % (text.length + 1)
     text = text.slice(0, from) + end
@@ -137,7 +138,7 @@ describe.skipIf(redis === null)('a message can be rebuilt from its events', () =
 
   test('over Redis, by another process, while topics and drafts are lost', async () => {
     const [writer, reader] = [await open(), await open()]
-    /** Like a flush, in one step, but only for the keys of this test. */
+    /** Does the same as a flush, in one step, but only for the keys of this test. */
     async function lose(): Promise<void> {
       const script = "for _, key in ipairs(redis.call('KEYS', ARGV[1])) do redis.call('DEL', key) end"
       await redis!.client.eval(script, 0, `${redis!.prefix}*`)
@@ -150,7 +151,7 @@ describe.skipIf(redis === null)('a message can be rebuilt from its events', () =
   })
 })
 
-/** A lost text is restored by the next write, not earlier. */
+/** Only the next write restores a lost text, so add one at the end. */
 function withWriteLast(steps: Step[]): Step[] {
   return [...steps, { type: 'write', delta: 'end', waits: true }]
 }

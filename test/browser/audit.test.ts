@@ -18,7 +18,7 @@ describe.skipIf(!hasBrowser)('the audit log in the console', () => {
     parley = started
   })
 
-  /** The operator creates several agents; then Eve creates a space with the last of them, and may not rename it. */
+  /** The operator creates several agents. Eve then creates a space with the last agent, and is refused when she renames it. */
   async function play(agents: number) {
     const admin = await parley.clientOf(parley.admin)
     let id = ''

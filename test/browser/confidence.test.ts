@@ -7,7 +7,7 @@ import { forAgent, steps } from '../support/model-server-script.ts'
 import type { TestServer } from '../support/served.ts'
 
 const hasBrowser = hasBrowserFor("the confidential spaces' test")
-const MEANING = 'Agents repeat what is written here only where everyone who can read it is also a member of this space.'
+const MEANING = 'Agents repeat messages from here only where every reader is also a member of this space.'
 
 describe.skipIf(!hasBrowser)('confidential spaces in the console', () => {
   let parley: TestServer

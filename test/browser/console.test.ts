@@ -23,7 +23,7 @@ describe.skipIf(!hasBrowser)('the console in a browser without internet', () => 
     parley = started
   })
 
-  /** A person's console at the person's space. */
+  /** Opens the console of a person at the person's space. */
   async function openSpace(human: HumanViewer, space: { id: string; name: string }, options = {}) {
     const shown = await open({ path: `/spaces/${space.id}`, ...options })
     await shown.signIn(await parley.tokenOf(human))
@@ -33,7 +33,7 @@ describe.skipIf(!hasBrowser)('the console in a browser without internet', () => 
 
   const countGardens = () => parley.app.platform.db.prisma.space.count({ where: { name: 'Garden', deletedAt: null } })
 
-  test('Try it plays a scene, which exists once: each suggestion does what its label says, once, and an order waits for approval', async () => {
+  test('Try it plays an example scene, which exists once: each suggestion does what its label says, once, and an order waits for approval', async () => {
     const { page, signIn, message, violations } = await open()
     await signIn(await parley.tokenOf(parley.admin))
     await page.getByLabel('The agents’ model').selectOption('demo', PATIENCE)
@@ -79,7 +79,7 @@ describe.skipIf(!hasBrowser)('the console in a browser without internet', () => 
     await page.keyboard.press('Escape')
     await page.getByRole('button', { name: 'Operator' }).click(PATIENCE)
     await page.getByRole('heading', { name: 'Get started' }).waitFor(PATIENCE)
-    await page.getByText('The example exists: the space Garden with Ada').waitFor(PATIENCE)
+    await page.getByText('The example already exists: the space Garden with Ada').waitFor(PATIENCE)
     expect(await violations()).toEqual([])
     await page.getByRole('button', { name: 'Continue as Ada' }).click()
     await page.getByRole('status').getByText('You act as Ada until').waitFor(PATIENCE)
@@ -113,7 +113,7 @@ describe.skipIf(!hasBrowser)('the console in a browser without internet', () => 
     await page.waitForURL(`${parley.origin}/spaces/${spaceId}`)
   }, 90_000)
 
-  test('a text streams in two browsers alike, and stopping it in the second ends it', async () => {
+  test('a text streams alike in two browsers, and stopping it in the second browser ends it', async () => {
     const { human, agent, space } = await parley.room('Slow')
     const said = { toolCall: 'send_message', chunks: ['{"text":"', 'The first half', new Promise(() => {}), '"}'] }
     parley.models.script(forAgent(agent.name, steps([said])))
@@ -247,7 +247,7 @@ describe.skipIf(!hasBrowser)('the console in a browser without internet', () => 
     await page.getByRole('link', { name: /With an agent/ }).click()
     await page.getByRole('heading', { name: 'With an agent', level: 1 }).waitFor(PATIENCE)
     await find('Bertr')
-    // The space of the two has his name too.
+    // The name of the space that the two share contains his name too.
     await page.getByRole('option', { name: 'Bertram person' }).click()
     await page.getByRole('heading', { name: 'Ada and Bertram', level: 1 }).waitFor(PATIENCE)
     expect(page.url()).toBe(address)

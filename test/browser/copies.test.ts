@@ -14,7 +14,7 @@ describe.skipIf(!hasBrowser)('why and copies in the console', () => {
     parley = started
   })
 
-  test('the explanation of a message says by which rule it woke each agent or not, also to people', async () => {
+  test('the explanation of a message shows, also to people, the rule by which it woke each agent or did not', async () => {
     const human = await parley.human('Ada')
     const [iris, tom] = [await parley.agent('Iris'), await parley.agent('Tom')]
     parley.models.script(() => [{ text: 'ok' }])
@@ -49,7 +49,7 @@ describe.skipIf(!hasBrowser)('why and copies in the console', () => {
     const path = page.getByRole('list', { name: 'Path' }).getByRole('listitem')
     await path.first().getByText('Good day.').waitFor(PATIENCE)
     await page.getByRole('heading', { name: 'Why Iris answered Husam’s message', level: 1 }).waitFor(PATIENCE)
-    // The call has one cause. The step has two, because it also read the message, and so has the run.
+    // The call has one cause. The step and the run have two causes each, because the step also read the message.
     await path.nth(2).getByText('Step 1').waitFor(PATIENCE)
     for (const cause of ['Iris answered', 'Message 1'])
       await page.getByRole('button', { name: `Follow ${cause}` }).click(PATIENCE)

@@ -22,7 +22,7 @@ const ORDER = {
 
 const DECIDE = 'mutation ($input: DecideToolCallInput!) { decideToolCall(input: $input) { __typename } }'
 
-/** Its buttons are pressed with the keyboard, because a click is lost if the transcript moves while the mouse button is down. */
+/** The buttons are pressed with the keyboard, because a click is lost if the transcript moves while the mouse button is down. */
 const call = (shown: ConsolePage) => shown.page.getByRole('region', { name: 'Tool call order' })
 
 describe.skipIf(!hasBrowser)('decisions in the console', () => {
@@ -31,7 +31,7 @@ describe.skipIf(!hasBrowser)('decisions in the console', () => {
     parley = started
   })
 
-  /** Two people, each in a browser, whom an agent asks for approval of an order. */
+  /** Opens the consoles of two people, each in a browser, whom an agent asks to approve an order. */
   async function play(name: string) {
     const { human, agent, space } = await parley.room(name, { tools: [ORDER] })
     const bob = await parley.human('Bob')
@@ -51,7 +51,7 @@ describe.skipIf(!hasBrowser)('decisions in the console', () => {
     const editFirst = call(first).getByRole('button', { name: 'Edit first…' })
     await editFirst.press('Enter')
     await call(first).getByLabel('quantity').waitFor(PATIENCE)
-    // Denying is still possible, and Escape goes back, and only that.
+    // Denying is still possible. Escape goes back, and does nothing else.
     await call(first).getByRole('button', { name: 'Deny' }).waitFor(PATIENCE)
     await first.page.evaluate(`history.pushState(null, '', '${thread}')`)
     const panel = first.page.getByRole('region', { name: 'Thread', exact: true })
@@ -111,7 +111,7 @@ describe.skipIf(!hasBrowser)('decisions in the console', () => {
   }, 90_000)
 
   const order = (item: string, quantity: number) => ({ toolCall: 'order', input: { item, quantity } })
-  /** A person in a room with an agent that makes these calls, run by run. */
+  /** Creates a person in a room with an agent that makes these calls, one list per run. */
   async function roomWith(quorum: number, ...ofRuns: ReturnType<typeof order>[][]) {
     const tool = { ...ORDER, approval: { quorum } }
     const { human, agent, space } = await parley.room('Buyer', { tools: [tool] })
@@ -127,7 +127,7 @@ describe.skipIf(!hasBrowser)('decisions in the console', () => {
     const runId = await run()
     await call(shown).nth(2).waitFor(PATIENCE)
     for (const state of await call(shown).locator('.status').allTextContents()) expect(state).toBe('waits for approval')
-    await call(shown).first().getByRole('button', { name: 'Decide all 3 like this…' }).press('Enter', PATIENCE)
+    await call(shown).first().getByRole('button', { name: 'Decide on all 3 like this…' }).press('Enter', PATIENCE)
     const alike = shown.page.getByRole('region', { name: 'Waiting calls of order' })
     await alike.getByRole('listitem').nth(2).waitFor(PATIENCE)
     expect(await alike.getByRole('listitem').count()).toBe(3)
@@ -155,7 +155,7 @@ describe.skipIf(!hasBrowser)('decisions in the console', () => {
     const { page } = shown
     const first = await run()
     await call(shown).nth(2).waitFor(PATIENCE)
-    await call(shown).first().getByRole('button', { name: 'Decide all 3 like this…' }).press('Enter', PATIENCE)
+    await call(shown).first().getByRole('button', { name: 'Decide on all 3 like this…' }).press('Enter', PATIENCE)
     await page.getByRole('button', { name: 'Approve all 3' }).press('Enter')
     await parley.runWhen(first, 'COMPLETED')
 
@@ -164,7 +164,7 @@ describe.skipIf(!hasBrowser)('decisions in the console', () => {
     await waiting.getByRole('button', { name: 'Allow calls like this…' }).press('Enter', PATIENCE)
     const form = page.getByRole('region', { name: 'Allow calls of order' })
     await form.getByText(`by Buyer in ${space.name}`).waitFor(PATIENCE)
-    // Without further input, no call may order more than this one.
+    // Without further input, no later call may order more than this one.
     await form.getByText('1 of the last 3 calls').waitFor(PATIENCE)
     await form.getByLabel('Quantity', { exact: true }).selectOption('ANY')
     await form.getByText('2 of the last 3 calls').waitFor(PATIENCE)
@@ -218,7 +218,7 @@ describe.skipIf(!hasBrowser)('decisions in the console', () => {
     await call(first).getByText('1 of 2 approvals').waitFor(PATIENCE)
     const second = await openAs(bob, `/spaces/${space.id}`)
     const waiting = second.page.getByRole('link', { name: /Waiting for you/ })
-    // The call and the grant.
+    // The call and the grant both wait.
     await waiting.getByLabel('2 waiting').waitFor(PATIENCE)
     await waiting.press('Enter')
     const proposed = second.page.getByRole('region', { name: 'Proposed standing grants' })
@@ -255,7 +255,7 @@ describe.skipIf(!hasBrowser)('decisions in the console', () => {
       expect(await call(shown).getByRole('button', { name, exact: true }).isDisabled()).toBe(true)
     expect(await call(shown).getByRole('button', { name: 'I’ll handle this' }).count()).toBe(0)
     await message('Order some.').waitFor(PATIENCE)
-    // The timer of the read position is shorter and was set before.
+    // The timer of the read position is shorter, and was set earlier.
     await page.evaluate('new Promise((done) => setTimeout(done, 1000))')
     expect(marks).toEqual([])
     expect(await violations()).toEqual([])

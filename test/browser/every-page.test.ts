@@ -30,7 +30,7 @@ const order = {
   approval: { quorum: 1 },
 }
 
-/** Every path of the console, by its pattern in `app.tsx`, with text from the loaded page. */
+/** Every path of the console, by its pattern in `app.tsx`, with a text that the loaded page contains. */
 type Addresses = Record<string, { address: string; shows: (page: Page) => ReturnType<Page['getByText']> }[]>
 
 describe.skipIf(!hasBrowser)('every page of the console', () => {
@@ -42,7 +42,10 @@ describe.skipIf(!hasBrowser)('every page of the console', () => {
   const heading = (name: string | RegExp) => (page: Page) => page.getByRole('heading', { name, level: 1 })
   const anywhere = (text: string) => (page: Page) => page.getByRole('main').getByText(text).first()
 
-  /** A space of people and agents with long names, one of whom wrote a long message and waits for an approval. */
+  /**
+   * Creates a space of people and agents with long names. One of the agents has written a long message and waits for an
+   * approval.
+   */
   async function furnish() {
     const [ada, mind] = [await parley.human(LONG), await parley.agent(`${LONG} Mind`, { mind: 'PERSISTENT' })]
     const agent = await parley.agent(`${LONG} Agent`, { tools: [order] })
@@ -109,7 +112,7 @@ describe.skipIf(!hasBrowser)('every page of the console', () => {
     '/waiting': [{ address: '/waiting', shows: anywhere('Nothing is waiting for you') }],
   })
 
-  /** Elements wider than their parent, except those that scroll sideways on purpose. */
+  /** Returns the elements that are wider than their parent, except those that are meant to scroll sideways. */
   const tooWide = (page: Page) =>
     page.evaluate<
       string[]
@@ -122,7 +125,7 @@ describe.skipIf(!hasBrowser)('every page of the console', () => {
     expect([what, await violations()]).toEqual([what, []])
   }
 
-  /** Within the page, like a click on a link. */
+  /** Navigates within the page, as a click on a link does. */
   async function go({ page }: ConsolePage, address: string): Promise<void> {
     await page.evaluate(`history.pushState(null, '', ${JSON.stringify(address)})`)
   }

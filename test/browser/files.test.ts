@@ -68,7 +68,7 @@ describe.skipIf(!hasBrowser)('files in the console', () => {
     const { page } = await openAs(human, `/spaces/${space.id}`, {}, { mayComplain: true })
     await page.getByText('Spades and forks', { exact: true }).waitFor(PATIENCE)
     const list = page.getByRole('list', { name: 'Files of this message' })
-    // The browser would open a file that nothing takes.
+    // The browser would open a file that is dropped where nothing accepts it.
     expect(await give(page, '.timeline', 'drop', 'dropped.txt', 'one')).toBe(false)
     await list.getByText('dropped.txt').waitFor(PATIENCE)
     await page.route('**/files', (route) => route.abort(), { times: 1 })
@@ -122,7 +122,7 @@ describe.skipIf(!hasBrowser)('files in the console', () => {
     await large.getByRole('img', { name: 'green.png' }).waitFor(PATIENCE)
   }, 90_000)
 
-  test('a page that was open for hours loads files by new addresses', async () => {
+  test('a page that was open for hours loads files by renewed addresses', async () => {
     const human = await parley.human('Ada')
     const space = await parley.space(human, [], { name: 'Loft' })
     const { files, sending } = parley.app.domain

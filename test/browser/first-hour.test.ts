@@ -24,7 +24,7 @@ describe.skipIf(!hasBrowser)('the first hour of an operator', () => {
   })
 
   const start = () => startParley({ settings: { DATA_DIR: directory.path, PARLEY_LOG_LEVEL: 'debug' } })
-  /** The lines that the server printed at startup, without log lines. */
+  /** The lines that the server printed at startup, except log lines. */
   const printed = async () => {
     await until('the addresses are printed', async () => parley.output().includes('  model '))
     return parley
@@ -69,7 +69,7 @@ describe.skipIf(!hasBrowser)('the first hour of an operator', () => {
     expect(parley.output().split(link.slice(-43))).toHaveLength(2)
   }, 90_000)
 
-  test('a later startup, on a server with people, prints no link', async () => {
+  test('starting again, on a server with people, prints no link', async () => {
     await parley.stop()
     parley = await start()
     const text = (await printed()).join('\n')
@@ -78,7 +78,7 @@ describe.skipIf(!hasBrowser)('the first hour of an operator', () => {
     expect(text).not.toContain('sign-in')
   }, 90_000)
 
-  test('from an empty server, following the screen: two agents talk, an order is approved, and a silent agent gives its reason, in 60 s', async () => {
+  test('on an empty server, a person who follows the screen sees two agents talk, approves an order, and reads why an agent is silent, within 60 s', async () => {
     const empty = await startParley()
     const page = await browser.newPage({ viewport: { width: 1200, height: 760 } })
     try {
@@ -86,7 +86,7 @@ describe.skipIf(!hasBrowser)('the first hour of an operator', () => {
       const link = /(http\S+\/sign-in\/\S+)/.exec(empty.output())?.[1] ?? ''
       const beginning = performance.now()
       let steps = 0
-      /** A step of a person: every click is at words that the screen shows. */
+      /** Performs a step of a person, by clicking only words that the screen shows. */
       const click = async (name: string | RegExp, within = page.locator('body')) => {
         steps += 1
         await within.getByRole('button', { name }).first().click(PATIENCE)
@@ -96,13 +96,13 @@ describe.skipIf(!hasBrowser)('the first hour of an operator', () => {
       await click('Sign in')
       await click('Try it')
       await click('Will there be frost tonight?')
-      // Two agents talk: Iris reports, and Tom asks who orders the rest.
+      // Two agents talk: Iris reports, and Tom asks who orders the missing fleece.
       await said('Yes, frost from three').waitFor(PATIENCE)
       await said('Who orders the rest?').waitFor(PATIENCE)
       await click('Order two rolls of fleece')
       await click('Approve', page.getByRole('region', { name: /Tool call order_fleece/ }))
       await said('Ordered: two rolls of fleece, here before dusk.').waitFor(PATIENCE)
-      // The line below the person's order says who said nothing, and a click on it why.
+      // The line below the person's order shows who said nothing, and a click on it shows why.
       const line = said('Order two rolls of fleece')
         .first()
         .getByRole('button', { name: /read this and said nothing/ })

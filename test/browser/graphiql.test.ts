@@ -37,7 +37,7 @@ describe.skipIf(!hasBrowser)('GraphiQL in a browser without internet', () => {
     const editors = page.locator('.monaco-editor')
     await editors.first().waitFor({ timeout: 30_000 })
 
-    /** Replaces the content of an editor. */
+    /** Replaces the content of an editor pane. */
     const write = async (editor: ReturnType<typeof page.locator>, text: string) => {
       await editor.click()
       await page.keyboard.press('Control+A')
@@ -60,7 +60,7 @@ describe.skipIf(!hasBrowser)('GraphiQL in a browser without internet', () => {
     goOn()
     await result.getByText(`${half}${rest}`).waitFor({ timeout: 20_000 })
     expect(await parley.run(runs[0]?.id ?? '')).toMatchObject({ agentId: agent.id })
-    // The page requested the schema once there was a token, a new tab has the token too, and nothing is stored.
+    // The page requested the schema once there was a token. A new tab has the token too, and nothing is stored.
     await page
       .getByRole('button', { name: /Documentation/ })
       .first()

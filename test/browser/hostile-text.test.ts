@@ -10,9 +10,12 @@ import type { TestServer } from '../support/served.ts'
 const hasBrowser = hasBrowserFor('the test of hostile text')
 const PICTURES = process.env['PARLEY_TEST_PICTURES']
 const LENGTH = 32_000
-/** Long enough for a machine that several test files share; a page that hangs takes minutes. */
+/** Long enough for a machine that runs several test files at once. A page that hangs would take minutes. */
 const MOST_MS = 6000
-/** Long enough for such a machine too: parsing may take 60 ms of this time, and loading the page takes more. */
+/**
+ * A time limit for parsing that is also long enough for such a machine. Parsing may take 60 ms of this time; loading the page
+ * takes more.
+ */
 const MOST_TASK_MS = 1500
 
 const filled = (piece: string) => piece.repeat(Math.ceil(LENGTH / piece.length)).slice(0, LENGTH)
@@ -41,7 +44,7 @@ describe.skipIf(!hasBrowser)('hostile text in the console', () => {
     parley = started
   })
 
-  /** Collects, in `window.held`, how long each task blocked the page. */
+  /** Records in `window.held` how long each task has blocked the page. */
   const watchTasks = (page: Page) =>
     page.evaluate(() => {
       const held: number[] = []
@@ -137,7 +140,7 @@ describe.skipIf(!hasBrowser)('hostile text in the console', () => {
       await parley.send(human, space.id, text)
     const { page, message } = await openAs(human, `/spaces/${space.id}`, {}, { mayComplain: true })
     await message('an honest word after').waitFor(PATIENCE)
-    // An injected error, because no error of the console itself is known.
+    // The test injects an error, because no error of the console itself is known.
     await page.addInitScript(() => {
       const { parse } = URL
       Object.assign(window, { isBroken: true })

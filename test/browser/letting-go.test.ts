@@ -15,7 +15,7 @@ describe.skipIf(!hasBrowser)('eviction of old messages in the console', () => {
     parley = started
   })
 
-  /** A space with a message by Ada and many later ones by Bob, shown in Ada's console. */
+  /** Creates a space with a message by Ada and many later ones by Bob, shown in Ada's console. */
   async function openAttic({ said, before = 0, size = {} }: { said: number; before?: number; size?: object }) {
     const [ada, bob] = [await parley.human('Ada'), await parley.human('Bob')]
     const memberIds = [ada.id, bob.id]
@@ -79,7 +79,7 @@ describe.skipIf(!hasBrowser)('eviction of old messages in the console', () => {
       return [await first?.textContent(), await first?.boundingBox()]
     }
     const [height, place] = [await heightOf(page), await placeOf()]
-    // The text in the input is on separate lines.
+    // The composer contains the text in separate lines.
     await page.getByRole('textbox', { name: 'Message' }).fill('Where was I?\n\n\nHere.')
     await say(200)
     await page.getByRole('button', { name: '200 new' }).waitFor(PATIENCE)

@@ -63,7 +63,7 @@ describe.skipIf(!hasBrowser)('editing, reacting, quoting and deleting in the con
     expect(await composer.inputValue()).toBe('> Thanks @Ada\n\n')
     await page.keyboard.type('You are welcome.')
     await page.keyboard.press('Enter')
-    // A quotation mentions nobody.
+    // Names in a quotation are not mentions.
     await other.message('You are welcome.').getByRole('blockquote').waitFor(PATIENCE)
     expect(await other.message('You are welcome.').getByText('to @Ada').count()).toBe(0)
 

@@ -77,7 +77,7 @@ describe.skipIf(!hasBrowser)('models in the console', () => {
     expect(faults).toEqual([])
   }, 120_000)
 
-  test('providers that are ready stand first, with the models that agents use; a test says what happened', async () => {
+  test('ready providers come first, with the models that agents use; a test call shows what happened', async () => {
     provider.script(() => [{ text: 'Hello, I am small.' }])
     const { modelProviders, agents } = parley.app.domain
     const added = (name: string, apiKey: string) =>

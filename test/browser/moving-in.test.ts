@@ -19,14 +19,14 @@ const ORDER = {
   approval: { quorum: 1 },
 }
 
-// One story, in the order of a team's first day: each test continues where the previous one ended.
+// The tests tell one story, in the order of a team's first day: each continues where the previous one ended.
 describe.skipIf(!hasBrowser)('a team moves in', () => {
   let browser: Browser
   let parley: TestServer
   let mail: MailServer
   let push: PushService
   let provider: TestIdentityProvider
-  /** A browser of each person: it keeps cookies when its tabs are closed. */
+  /** Each person has one browser, which keeps cookies when its tabs are closed. */
   let ofAda: BrowserContext
   let ofBob: BrowserContext
 
@@ -65,7 +65,7 @@ describe.skipIf(!hasBrowser)('a team moves in', () => {
   const isSignedInAs = (page: Page, name: string) => page.getByText(`You are ${name}`).waitFor(PATIENCE)
   const personNamed = (name: string) => parley.app.platform.db.prisma.entity.findFirstOrThrow({ where: { name } })
 
-  test('the operator invites one person, and the other signs in through the identity provider', async () => {
+  test('the operator invites one person, and another person signs in through the identity provider', async () => {
     const operator = await browser.newContext()
     const admin = await open(operator, '/people')
     await admin.getByRole('link', { name: /^Sign in with/ }).waitFor(PATIENCE)
@@ -130,7 +130,7 @@ describe.skipIf(!hasBrowser)('a team moves in', () => {
     mail.behave('busy')
     await parley.app.domain.inviting.invite(parley.admin, { email: 'lea@example.com', spaceIds: [] })
     await status.getByText(/Email does not work\. Last attempt: .*4\.7\.1 Try again later/).waitFor(PATIENCE)
-    await status.getByText('1 email is attempted again').waitFor(PATIENCE)
+    await status.getByText('The server keeps trying to send 1 email').waitFor(PATIENCE)
     await admin.evaluate(`history.pushState(null, '', '/audit')`)
     await admin.getByRole('heading', { name: 'Audit log' }).waitFor(PATIENCE)
     await status.getByText('Email does not work.').waitFor(PATIENCE)
@@ -140,7 +140,7 @@ describe.skipIf(!hasBrowser)('a team moves in', () => {
     await operator.close()
   }, 90_000)
 
-  test('both close their tabs and return, in one or two tabs, still signed in', async () => {
+  test('both people close their tabs and return, in one or two tabs, still signed in', async () => {
     for (const [context, name] of [
       [ofAda, 'Ada'],
       [ofBob, 'Bob'],
@@ -151,7 +151,7 @@ describe.skipIf(!hasBrowser)('a team moves in', () => {
     }
   }, 60_000)
 
-  test('they find each other and create a space with two agents; one leaves, gets a push and a mail, opens the link, and approves', async () => {
+  test('they find each other and create a space with two agents; one of them leaves, gets a push message and an email, opens the link, and approves', async () => {
     const [iris, noor] = [await parley.agent('Iris'), await parley.agent('Noor', { tools: [ORDER] })]
     const order = [{ toolCall: 'order_fleece', input: { rolls: 2 } }]
     parley.models.script(forAgent(noor.name, steps(order, [{ toolCall: 'send_message', input: { text: 'Ordered.' } }])))
@@ -197,11 +197,11 @@ describe.skipIf(!hasBrowser)('a team moves in', () => {
     await prisma.$executeRaw`UPDATE job SET start_after = now() WHERE name = 'mail-notices' AND group_id = ${bobs.id}`
     const notice = await mail.mailTo('bob@example.com')
     expect(notice.text).not.toMatch(/fleece|Garden|Ada/)
-    // Without a public address, links name this machine. The browser is signed in under its number.
+    // Without a public address, links contain the name of this machine. The browser is signed in under its IP address.
     const linked = new URL(notice.link)
     expect(linked.origin).toBe(parley.origin.replace('127.0.0.1', 'localhost'))
 
-    // The service worker opens the path of the message that is tapped.
+    // The service worker opens the path of the tapped message.
     await bob.goto(new URL(tapped?.path ?? '', parley.origin).href)
     await call(bob).getByRole('button', { name: 'Approve', exact: true }).click(PATIENCE)
     await bob.getByRole('article').filter({ hasText: 'Ordered.' }).waitFor(PATIENCE)
@@ -211,7 +211,7 @@ describe.skipIf(!hasBrowser)('a team moves in', () => {
     await bob.getByRole('heading', { name: 'Garden', exact: true }).waitFor(PATIENCE)
   }, 90_000)
 
-  test('a link in a mail signs a person in on another device, at the message that they opened; they can sign out everywhere', async () => {
+  test('a link in an email signs a person in on another device, at the message that they opened; they can sign out everywhere', async () => {
     const { id } = await personNamed('Ada')
     const { prisma } = parley.app.platform.db
     const message = await prisma.message.findFirstOrThrow({ where: { senderId: id } })
@@ -225,7 +225,7 @@ describe.skipIf(!hasBrowser)('a team moves in', () => {
     const { link } = await mail.mailTo('ada@example.com')
     const page = await open(phone, new URL(link).pathname)
     await page.getByRole('heading', { name: 'Sign in as Ada' }).waitFor(PATIENCE)
-    // Opening the link has changed nothing: mail scanners open links.
+    // Opening the link has not changed anything, because mail scanners also open links.
     await requested.reload()
     await requested.getByText('Sign in with a token').waitFor(PATIENCE)
     await page.getByRole('button', { name: 'Sign in' }).click()

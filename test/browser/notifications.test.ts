@@ -13,12 +13,12 @@ const keys = {
   auth: randomBytes(16).toString('base64url'),
 }
 const SUBSCRIPTION = { endpoint: 'https://push.example.com/of-this-browser', keys }
-/** The person does not allow notifications, in the settings of the browser. */
+/** The person has blocked notifications in the settings of the browser. */
 const blockingPush = `
   Object.defineProperty(Notification, 'permission', { configurable: true, get: () => 'denied' })
   window.dispatchEvent(new Event('focus'))
 `
-/** A browser without a push service: it subscribes at once, with these keys. */
+/** A script that replaces the push service of the browser, which then subscribes at once with these keys. */
 const WITH_PUSH = subscribingTo(SUBSCRIPTION)
 
 describe.skipIf(!hasBrowser)('notifications in the console', () => {
@@ -94,14 +94,14 @@ describe.skipIf(!hasBrowser)('notifications in the console', () => {
 
     await page.getByRole('link', { name: new RegExp(space.name) }).click()
     await page.getByRole('button', { name: 'About this space' }).click(PATIENCE)
-    await page.getByLabel('Notify me of').selectOption({ label: 'Nothing but decisions' })
+    await page.getByLabel('Notify me of').selectOption({ label: 'Only decisions' })
     await until('the level is saved', async () => {
       const levels = await parley.app.domain.notifications.levelsOf([{ humanId: ada.id, spaceId: space.id }])
       return levels.get(ada.id)?.get(space.id) === 'NOTHING'
     })
   }, 60_000)
 
-  test('fields without an effect are disabled, and keep their values; words say which emails are sent', async () => {
+  test('fields without an effect are disabled and keep their values; a text describes which emails are sent', async () => {
     const { domain } = parley.app
     const ada = await parley.human('Ada')
     const settings = () => domain.notifications.settings(ada)

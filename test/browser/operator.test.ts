@@ -83,7 +83,7 @@ describe.skipIf(!hasBrowser)("the operator's pages", () => {
     const address = `/runs/${runs[0]?.id}`
     const { page, violations } = await openAs(human, address)
     await page.getByText('You see what the agent did.').waitFor(PATIENCE)
-    await page.getByText('You cannot see its input').first().waitFor(PATIENCE)
+    await page.getByText('You cannot see the input').first().waitFor(PATIENCE)
     await page.getByRole('region', { name: 'Result' }).getByText('Noted.').waitFor(PATIENCE)
     await page.getByRole('link', { name: 'See the message' }).waitFor(PATIENCE)
     await page.getByText('An admin has to correct the key').waitFor(PATIENCE)
@@ -363,7 +363,7 @@ describe.skipIf(!hasBrowser)("the operator's pages", () => {
     expect(await violations()).toEqual([])
     await dialog.getByLabel('Also remove their messages').check()
     await dialog.getByRole('button', { name: 'Remove Danilo' }).click()
-    // The page of the person closes.
+    // The page of the removed person closes.
     await people.filter({ hasText: 'Emilka' }).waitFor(PATIENCE)
     await page.getByRole('link', { name: 'Settings of Danilo' }).waitFor({ ...PATIENCE, state: 'hidden' })
     expect(await prisma.entity.findUnique({ where: { id: dan.id } })).toMatchObject({ name: 'Erased', email: null })

@@ -42,7 +42,7 @@ describe.skipIf(!hasBrowser)('read positions and drafts', () => {
     await line.waitFor({ ...PATIENCE, state: 'detached' })
   }, 90_000)
 
-  test('leaving a space asks first, and so does removing somebody', async () => {
+  test('leaving a space, and removing somebody, asks for confirmation', async () => {
     const [human, bob] = [await parley.human('Ada'), await parley.human('Bob')]
     const memberIds = [human.id, bob.id]
     const cellar = await parley.app.domain.spaces.create(parley.admin, {
@@ -56,7 +56,7 @@ describe.skipIf(!hasBrowser)('read positions and drafts', () => {
     await page.getByRole('button', { name: /members, details/ }).click(PATIENCE)
     await page.getByRole('button', { name: 'Remove Bob' }).click(PATIENCE)
     const removal = page.getByRole('dialog', { name: 'Remove Bob?' })
-    await removal.getByText('All join links of this space end.').waitFor(PATIENCE)
+    await removal.getByText('All join links of this space stop working.').waitFor(PATIENCE)
     await removal.getByRole('button', { name: 'Remove', exact: true }).click()
     await page.getByRole('button', { name: 'Remove Bob' }).waitFor({ ...PATIENCE, state: 'detached' })
     const leave = page.getByRole('button', { name: 'Leave this space' })
@@ -79,7 +79,7 @@ describe.skipIf(!hasBrowser)('read positions and drafts', () => {
     })
     parley.models.script(forAgent(agent.name, steps([{ toolCall: 'ask', input: {} }], [{ text: 'ok' }])))
     const { page, signIn } = await open({ path: `/spaces/${space.id}` })
-    // Headless browsers draw no notifications, and have no hidden window.
+    // Headless browsers display no notifications, and their windows are never hidden.
     await page.addInitScript(`
       window.notes = []
       window.Notification = class { static permission = 'granted'; constructor(title, { body }) { Object.assign(this, { title, body }); notes.push(this) } }

@@ -61,7 +61,7 @@ describe.skipIf(!hasBrowser)('a console whose server is killed', () => {
     })
 
     await page.getByText('Connection lost').waitFor({ timeout: 60_000, state: 'detached' })
-    // When the server ended, the text that it had saved was at most a second old.
+    // The server had saved the text within the last second before it was killed.
     const interrupted = page.locator('.message[data-status="INTERRUPTED"]')
     await interrupted.getByText('was interrupted').waitFor({ timeout: 60_000 })
     await message('The whole of it.').first().waitFor({ timeout: 60_000 })
@@ -69,8 +69,8 @@ describe.skipIf(!hasBrowser)('a console whose server is killed', () => {
     await waiting.waitFor({ ...PATIENCE, state: 'detached' })
     for (const text of ['Tell me.', 'Are you there?']) expect(await message(text).count()).toBe(1)
     expect(await interrupted.count()).toBe(1)
-    // Iris responds to the last question, and then nobody posts: a draft that the server lost with its process
-    // would stay forever.
+    // Iris answers the last question, and after that nobody posts. A draft that was lost together with the process would then
+    // stay forever.
     await expect.poll(() => page.getByText('is writing').count(), { timeout: PATIENCE.timeout }).toBe(0)
   }, 180_000)
 })

@@ -17,7 +17,7 @@ describe.skipIf(!hasBrowserFor('the tests of signing in'))('signing in to the co
   async function anotherTab(page: Page): Promise<Page> {
     const [tab] = await Promise.all([
       page.context().waitForEvent('page'),
-      // A tab with an opener would get a copy of its storage.
+      // A tab with an opener would get a copy of the opener's storage.
       page.evaluate(`void window.open('/', '_blank', 'noopener')`),
     ])
     return tab
@@ -25,7 +25,7 @@ describe.skipIf(!hasBrowserFor('the tests of signing in'))('signing in to the co
 
   test('a person stays signed in, in all tabs and later ones, until the session ends', async () => {
     const human = await parley.human('Ada')
-    // The requests of the other tab are refused once the session has ended.
+    // Requests from the other tab are refused once the session has ended.
     const { page } = await openAs(human, '/', {}, { mayComplain: true })
     await page.getByText('You are Ada').waitFor(PATIENCE)
     const [cookie] = await page.context().cookies()
@@ -47,7 +47,7 @@ describe.skipIf(!hasBrowserFor('the tests of signing in'))('signing in to the co
   test('a browser that does not keep the cookie keeps the token in its tab', async () => {
     const human = await parley.human('Ivy')
     const { page, signIn } = await open({ path: '/' })
-    // Like a browser that drops a Secure cookie because it reached the server over http.
+    // Simulates a browser that drops a Secure cookie because it reached the server over http.
     await page.route('**/auth/token', (route) => route.fulfill({ json: { scope: 'HUMAN' } }))
     await signIn(await parley.tokenOf(human))
     await page.getByText('You are Ivy').waitFor(PATIENCE)
@@ -74,14 +74,14 @@ describe.skipIf(!hasBrowserFor('the tests of signing in'))('signing in to the co
     await page.getByRole('heading', { name: 'You are invited, Iko' }).waitFor(PATIENCE)
     await page.getByText('An admin of this server has invited you to Parley').waitFor(PATIENCE)
     expect(await violations()).toEqual([])
-    // Opening the link has changed nothing.
+    // Opening the link has not changed anything.
     expect(await prisma.invitation.count({ where: { humanId: human.id } })).toBe(2)
     await page.getByRole('button', { name: 'Accept and sign in' }).click()
     await page.getByText('You are Iko').waitFor(PATIENCE)
     expect(await page.evaluate('Object.keys(sessionStorage).join()')).not.toContain('token')
     expect(await prisma.accessToken.count({ where: { humanId: human.id } })).toBe(0)
 
-    // The link of a laptop that is lost: neither of the two works again.
+    // Neither of the two used links works again, for example for the finder of a lost laptop.
     for (const used of [first, second]) {
       const other = await open({ path: used }, { mayComplain: true })
       await other.page.getByRole('heading', { name: 'This link does not work' }).waitFor(PATIENCE)

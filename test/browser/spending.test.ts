@@ -7,7 +7,7 @@ import type { TestServer } from '../support/served.ts'
 import { until } from '../support/until.ts'
 
 const hasBrowser = hasBrowserFor("the budgets' and plans' test")
-/** A generation of 100 tokens. */
+/** A generation with 100 tokens. */
 const FIGURES = { usage: { inputTokens: 90, outputTokens: 10 } }
 
 describe.skipIf(!hasBrowser)('budgets and plans in the console', () => {

@@ -32,7 +32,7 @@ describe.skipIf(!hasBrowser)('threads in the console', () => {
   }
   const focused = 'document.activeElement?.getAttribute("aria-label")'
 
-  test('by keyboard: a reply begins a thread, others see its count and that it is new, and reading the thread makes the space read', async () => {
+  test('by keyboard: a reply begins a thread, others see the number of replies and which are new, and reading the thread marks the space as read', async () => {
     const { ada, bob, space } = await twoPeople()
     const { message: root } = await parley.send(bob, space.id, 'Frost tonight?')
     await parley.send(bob, space.id, 'And tomorrow?')
@@ -51,7 +51,7 @@ describe.skipIf(!hasBrowser)('threads in the console', () => {
     await page.keyboard.press('Enter')
     await panel.getByRole('article').filter({ hasText: 'Yes, cover the beds.' }).waitFor(PATIENCE)
 
-    // Outside of the thread it is only counted.
+    // Outside of the thread, the reply is only counted.
     const line = other.page.getByRole('button', { name: /1 reply to Bob/ })
     await line.getByText('1 new').waitFor(PATIENCE)
     expect(await other.message('Yes, cover the beds.').count()).toBe(0)
@@ -64,7 +64,7 @@ describe.skipIf(!hasBrowser)('threads in the console', () => {
     await until('the reply is read', async () => (await unread()) === 0)
     await line.getByText('1 new').waitFor({ ...PATIENCE, state: 'detached' })
 
-    // Replies are edited, get reactions and carry files like messages of the space.
+    // Replies can be edited, get reactions and carry files, like messages of the space.
     await page.keyboard.press('ArrowUp')
     await page.waitForFunction(`${focused} === 'Text of the message'`)
     await page.keyboard.type(' All of them.')
@@ -84,7 +84,7 @@ describe.skipIf(!hasBrowser)('threads in the console', () => {
     await beside.getByRole('button', { name: 'Send' }).click(PATIENCE)
     await panel.getByRole('article').filter({ hasText: 'Here is the list.' }).getByText('beds.txt').waitFor(PATIENCE)
 
-    // Escape ends an edit, or the composition of an input method, and only that.
+    // Escape ends an edit, or the composition of an input method, and does nothing else.
     await panel.getByRole('textbox', { name: 'Reply' }).press('ArrowUp', PATIENCE)
     await page.waitForFunction(`${focused} === 'Text of the message'`)
     await page.keyboard.press('Escape')
@@ -94,7 +94,7 @@ describe.skipIf(!hasBrowser)('threads in the console', () => {
     )
     await panel.waitFor(PATIENCE)
 
-    // A thread has a draft of its own. Escape closes the menu that is open, and then the thread.
+    // A thread has a draft of its own. Escape first closes an open menu, and then the thread.
     await panel.getByRole('textbox', { name: 'Reply' }).fill('Half a thou')
     await panel.getByRole('article').first().getByRole('button', { name: 'Message actions' }).press('Enter')
     await page.getByRole('menu', { name: 'Message actions' }).waitFor(PATIENCE)
@@ -158,7 +158,7 @@ describe.skipIf(!hasBrowser)('threads in the console', () => {
     await panel.getByRole('button', { name: 'Close the thread' }).click(PATIENCE)
     await page.getByRole('region', { name: 'Conversation' }).getByText('What grows?').waitFor(PATIENCE)
 
-    // In the space, a mention in another thread is not in view.
+    // In the space, a mention in another thread is not visible.
     await reply(bob, space.id, beans.id, 'Do you like them, @Ada?', [ada.id])
     const notice = page.getByRole('status', { name: 'Notices' }).getByRole('link', { name: 'Somebody mentions you.' })
     await notice.click(PATIENCE)
@@ -181,7 +181,7 @@ describe.skipIf(!hasBrowser)('threads in the console', () => {
     await parley.app.domain.reading.markRead(ada, { spaceId: space.id, messageId: last.message.id })
     await reply(bob, space.id, far.id, 'To the one far up')
     await reply(bob, space.id, gone.id, 'To the one that is gone')
-    // As retention does.
+    // Deletes the message as retention does.
     await parley.app.platform.db.prisma.message.delete({ where: { id: gone.id } })
     const { page, violations } = await openAs(ada, `/spaces/${space.id}`)
     const unread = await unreadOf(ada, space.id)
@@ -218,7 +218,7 @@ describe.skipIf(!hasBrowser)('threads in the console', () => {
     await page.unroute('**/graphql')
     await panel.getByRole('button', { name: 'Try again now' }).click(PATIENCE)
     await panel.getByRole('article').filter({ hasText: 'On my way' }).waitFor(PATIENCE)
-    // An address that names a reply as the thread leads to the thread of the reply.
+    // A URL that contains a reply as the thread opens the thread of that reply.
     const hers = await reply(bob, space.id, root.id, 'Good')
     await page.goto(`${parley.origin}/spaces/${space.id}?thread=${hers}`)
     await panel.getByRole('article').filter({ hasText: 'Good' }).waitFor(PATIENCE)

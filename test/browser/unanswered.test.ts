@@ -14,7 +14,7 @@ describe.skipIf(!hasBrowser)('the console without a response', () => {
     parley = started
   })
 
-  /** A page whose requests fail for a given time; its subscriptions continue. */
+  /** Opens a page whose requests fail for a given time, while its subscriptions continue. */
   async function openFailing(viewer: Parameters<TestServer['tokenOf']>[0], path: string) {
     const shown = await open({ path }, { mayComplain: true })
     await shown.signIn(await parley.tokenOf(viewer))
@@ -60,7 +60,7 @@ describe.skipIf(!hasBrowser)('the console without a response', () => {
     }
   }, 180_000)
 
-  test('messages that could not be sent wait, even across a reload, and are then sent once and in order automatically', async () => {
+  test('messages that could not be sent wait, even across a reload, and are then sent automatically, once and in order', async () => {
     const human = await parley.human('Ada')
     const space = await parley.space(human, [], { name: 'Garden' })
     const { page, message, say, fail } = await openFailing(human, `/spaces/${space.id}`)

@@ -29,7 +29,7 @@ describe.skipIf(!hasBrowser)('versions of an agent in the console', () => {
     await form.getByLabel('Keep as a draft').check()
     await form.getByRole('button', { name: 'Save' }).click()
     await form.getByText('Saved as a draft.').waitFor(PATIENCE)
-    // Another change of the draft leaves the first one in it.
+    // A second change of the draft keeps the first one.
     await form.getByLabel('Description').fill('Greets.')
     await form.getByRole('button', { name: 'Save' }).click()
     await form.getByText('Saved as a draft.').waitFor(PATIENCE)

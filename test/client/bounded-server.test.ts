@@ -18,7 +18,7 @@ const pageOf = (seqs: number[], hasPreviousPage: boolean) => ({
 
 type Handler = (data: unknown) => void
 
-/** A connection whose server sends the test's messages, and responds with `ask`. */
+/** Creates a connection whose server sends the test's messages, and answers requests with `ask`. */
 function connectionTo(ask: (variables: Record<string, unknown>) => unknown) {
   const handlers: Handler[] = []
   const connection = {
@@ -50,7 +50,7 @@ describe('a server that bounds its responses', () => {
     expect(live.getState().hasEarlier).toBe(false)
   })
 
-  test('refuses a page as too large: the client requests smaller ones, down to one message', async () => {
+  test('refuses a page as too large: the client requests smaller pages, down to one message', async () => {
     const sizes: unknown[] = []
     const { connection, send } = connectionTo(({ last }) => {
       sizes.push(last)

@@ -21,7 +21,7 @@ const textsOf = ({
       .join('|'),
   )
 
-/** Streams a text, up to a promise. */
+/** Streams a text, and pauses until a promise resolves. */
 const speech = (...chunks: (string | Promise<unknown>)[]) => [
   { toolCall: 'send_message', chunks: ['{"text":"', ...chunks, '"}'] },
 ]
@@ -126,7 +126,7 @@ describe('the live client', () => {
     const { messages: kept, hasEarlier } = live.getState()
     expect([kept.map(({ seq }) => seq), hasEarlier]).toEqual([Array.from({ length: 10 }, (_, at) => at + 111), true])
     expect(kept[9]).toBe(messages[49])
-    // This also holds between two pages: a client that requests earlier messages eventually gets them.
+    // This also holds between two pages. A client that requests earlier messages gets them in the end.
     const stop = live.subscribe(() => live.keepNewest(10))
     await live.loadUntil(1)
     stop()
@@ -277,7 +277,7 @@ describe('the live client', () => {
   })
 })
 
-/** The AI SDK's chat, as in `useChat`, without React. */
+/** The AI SDK's chat as in `useChat`, but without React. */
 class Chat extends AbstractChat<UIMessage> {
   readonly #listeners = new Set<() => void>()
 

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { liveRun } from '../../client/live-run.ts'
 
-test('the recorded events of an old run, which share one cursor, are all applied, and once', () => {
+test('all recorded events of an old run, which share one cursor, are applied once', () => {
   const run = { id: 'run_1', status: 'COMPLETED' }
   const call = { id: 'tcl_1', toolName: 'send_message', status: 'DONE' }
   const usage = { totalTokens: 9 }

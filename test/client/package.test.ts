@@ -22,7 +22,7 @@ describe('the client as a package', () => {
   let folder: string
 
   beforeAll(async () => {
-    // The packages that npm would install for the client: its one dependency with that package's peer, and React, which the
+    // The packages that npm would install for the client: its one dependency with the peer of that package, and React, which a
     // project already has.
     folder = (await projectWithClient(['graphql-ws', 'graphql', 'react', '@types'])).folder
   })

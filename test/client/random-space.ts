@@ -2,17 +2,14 @@ import type { LiveMessagesFragment } from '../../client/generated/graphql.ts'
 import type { Message, MessagePart, SpaceEvent } from '../../client/space-events.ts'
 import type { Transcript } from '../../client/transcript.ts'
 
-/**
- * A space with random new, growing and finished messages, and a server that gives only the guarantees
- * of the contract.
- */
+/** A space with random new, growing and finished messages, and a server that gives only the guarantees of the contract. */
 export interface RandomSpace {
   /**
-   * Plays all events while a client follows over a connection that breaks, repeats and reorders; the client drops
-   * old messages now and then.
+   * Plays all events while a client follows over a connection that breaks, repeats and reorders them. The client drops old
+   * messages at times.
    */
   play(client: Transcript): void
-  /** Requests every page. */
+  /** Requests every earlier page. */
   loadAll(client: Transcript): void
   database(): Message[]
 }
@@ -28,7 +25,7 @@ const TEXTS = ['Hello', ' Ada,', ' how is', ' the garden', '?']
 
 export function createRandomSpace(choices: number[]): RandomSpace {
   const messages: Message[] = []
-  /** Objects in an event have their state at delivery, so an entry creates its event only then. */
+  /** Objects in an event have their state at the time of delivery, so an entry creates its event only at that time. */
   const log: Entry[] = []
   let turn = 0
   const pick = (below: number) => (choices[turn++ % choices.length] ?? 0) % below
@@ -134,13 +131,13 @@ export function createRandomSpace(choices: number[]): RandomSpace {
 
   function end(message: Message): void {
     message.status = pick(3) === 0 ? 'INTERRUPTED' : 'COMPLETE'
-    // The visible text of an interrupted part may be longer than the stored one.
+    // The visible text of an interrupted part can be longer than the stored text.
     const last = message.parts.at(-1)
     if (message.status === 'INTERRUPTED' && last?.__typename === 'TextPart') last.text = last.text.slice(0, 6)
     tell('MessageFinished', message)
   }
 
-  /** One event in the space. */
+  /** Performs one random event in the space. */
   function happen(): void {
     const open = messages.filter(({ status }) => status === 'STREAMING')
     const one = open[pick(Math.max(1, open.length))]
@@ -185,7 +182,7 @@ export function createRandomSpace(choices: number[]): RandomSpace {
     }
   }
 
-  /** The entries between two positions, in order or with neighbours swapped. */
+  /** Returns the entries between two positions, in order or with neighbours swapped. */
   function deliver(client: Transcript, from: number, to: number): void {
     const order = Array.from({ length: Math.max(0, to - from) }, (_, at) => from + at)
     for (let at = 1; at < order.length; at++) {
@@ -197,7 +194,7 @@ export function createRandomSpace(choices: number[]): RandomSpace {
     }
   }
 
-  /** A page is requested now, and its response arrives some time later. */
+  /** Requests a page now, whose response arrives some time later. */
   function turnPages(client: Transcript, asked: Asked | null): Asked | null {
     const [first] = client.messages()
     if (asked !== null) {
@@ -219,11 +216,11 @@ export function createRandomSpace(choices: number[]): RandomSpace {
         for (let count = pick(6); count >= 0; count--) happen()
         const what = pick(10)
         if (what === 0) {
-          // A gap: missed entries are no longer stored.
+          // Simulates a gap: the missed entries are no longer stored.
           client.apply(snapshot())
           seen = log.length
         } else {
-          // After a lost connection, entries that were already seen may repeat.
+          // After a lost connection, the client can receive entries again.
           const from = what === 1 ? Math.max(0, seen - pick(5)) : seen
           const to = Math.min(log.length, from + pick(8) + (seen - from))
           deliver(client, from, to)

@@ -13,7 +13,7 @@ describe('a connection whose token expires', () => {
   let ada: HumanViewer
   let spaceId: string
   let sockets: WebSocket[]
-  /** The types of the events of `spaceMessages`, from all sockets. */
+  /** The types of the `spaceMessages` events from all sockets. */
   let events: string[]
   let connection: Connection
 
@@ -47,7 +47,7 @@ describe('a connection whose token expires', () => {
   const revoke = ({ accessToken }: Awaited<ReturnType<typeof issue>>) =>
     parley.app.domain.tokens.revoke(parley.admin, { id: accessToken.id })
 
-  /** The close events that sockets of a slow network have delivered. */
+  /** The close events that sockets on the slow network have delivered. */
   let lateCloses = 0
   /** A socket whose close event comes later than the first retry. */
   class ClosedLate extends Watched {
@@ -102,7 +102,7 @@ describe('a connection whose token expires', () => {
     const [ended, next] = [await issue(), await issue()]
     const tokens: string[] = []
     const { space } = follow(() => {
-      // The second opening still has the token of the first.
+      // The second attempt to open still uses the token of the first attempt.
       tokens.push(tokens.length < 2 ? ended.secret : next.secret)
       return tokens.at(-1) ?? ''
     })

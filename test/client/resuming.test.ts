@@ -6,7 +6,7 @@ import { when } from '../support/live-state.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
 import { until } from '../support/until.ts'
 
-/** The messages of a socket for one subscription, as far as the test reads them. */
+/** A message that a socket received for a subscription, as far as the test reads it. */
 interface Arrived {
   type: string
   payload: { data?: { spaceMessages?: { __typename: string; message?: { parts: { text?: string }[] } } } } & {

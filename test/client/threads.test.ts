@@ -79,7 +79,7 @@ describe('threads in the live client', () => {
     expect(threads.get(root.id)).toMatchObject({ replyCount: 62, unreadCount: 61 })
     expect(threads.get(other?.id ?? '')).toMatchObject({ replyCount: 1, unreadCount: 1 })
     expect(textsOf(messages)).toEqual(['root', 'other'])
-    // Something newer than what was read is unread.
+    // A message newer than the read ones is unread.
     live.readThread(other?.id ?? '', first.seq - 1)
     expect(live.getState().threads.get(other?.id ?? '')?.unreadCount).toBe(1)
     live.readThread(other?.id ?? '', first.seq)
@@ -163,7 +163,7 @@ describe('threads in the live client', () => {
     const { message: root } = await parley.send(ada, space.id, 'root')
     const first = await reply(bob, space.id, root.id, '1')
     await reply(bob, space.id, root.id, '2')
-    // As retention does.
+    // Deletes the message as retention does.
     await parley.app.platform.db.prisma.message.delete({ where: { id: root.id } })
     const live = await follow(ada, space.id)
     const thread = live.thread(root.id)
@@ -185,7 +185,7 @@ describe('threads in the live client', () => {
     const { message: root } = await parley.send(human, space.id, 'root')
     const gates = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
     const inPlace = ['{"text":"', 'One ', gates[0]?.promise as Promise<void>, 'two"}']
-    // The model names the place after the text.
+    // The model writes the place after the text.
     const moving = ['{"text":"', 'Three ', gates[1]?.promise as Promise<void>, `four","replyTo":"${root.id}"}`]
     const saying = (words: string, chunks: (string | Promise<void>)[]) =>
       script(wokenBy(words), steps([{ toolCall: 'send_message', chunks }], [{ text: 'ok' }]))

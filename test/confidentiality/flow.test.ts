@@ -33,7 +33,7 @@ describe.each(RULE_STACKS)('content of a confidential space, on the %s stack', (
   beforeEach(() => parley.models.reset())
   afterEach(() => expect(parley.models.refusals).toEqual([]))
 
-  /** An agent that is alone with Alice in a confidential space, and in a team space with Alice and Bob. */
+  /** Creates an agent that is alone with Alice in a confidential space, and also in a team space with Alice and Bob. */
   async function world(input: Partial<CreateAgentInput> = {}) {
     const agent = await parley.agent('Ada', input)
     const confided = await parley.space(alice, [agent.id], { name: 'Alice', confidential: true })
@@ -48,7 +48,7 @@ describe.each(RULE_STACKS)('content of a confidential space, on the %s stack', (
   }
 
   const textsIn = async (spaceId: string) => (await parley.messages(spaceId)).map(({ parts }) => JSON.stringify(parts))
-  /** The prompts of runs whose trigger contains these words. */
+  /** Returns the prompts of runs whose trigger contains these words. */
   const sentWith = (words: string) =>
     parley.models.requests
       .filter(({ messages }: ModelRequest) =>

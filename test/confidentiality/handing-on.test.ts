@@ -78,7 +78,7 @@ describe.each(RULE_STACKS)('confidential content in delegations and replies, on 
     const wait = { for: [{ type: 'human' }], timeout: 60 }
     plays(ada, [[sayIn(diary.id, 'What is it?', { wait })], [sayIn(team.id, SECRET)]])
     await asks(team, 'What is new?', ada)
-    // The wait is stored with the message's end.
+    // The wait is stored when the message ends.
     await until(
       'the question is posted',
       async () => (await play.stage.messagesIn(diary))[0]?.status === 'REQUIRES_ACTION',

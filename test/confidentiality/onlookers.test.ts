@@ -29,7 +29,7 @@ const external = (name: string, more: object = {}) => ({
 describe.each(RULE_STACKS)('viewers of a run with confidential content, on the %s stack', (stack) => {
   const play = playDecisions(stack)
 
-  /** Alice's confidential diary, her team space with Bob, and an agent that is a member of both. */
+  /** Creates Alice's confidential diary, her team space with Bob, and an agent that is a member of both spaces. */
   async function world(tools: (alice: Person, bob: Person) => object[] = () => [], mind = 'STATELESS') {
     const [alice, bob] = await Promise.all([play.stage.person('Alice'), play.stage.person('Bob')])
     const agent = await play.stage.bot('Ada', { mind, toolset: 'ACTIVE_SPACE', tools: tools(alice, bob) })
@@ -60,7 +60,7 @@ describe.each(RULE_STACKS)('viewers of a run with confidential content, on the %
       ...{ scope: 'SERVICE', id: 'svc', tokenId: null, expiresAt: null, name: 'Pager' },
       agentIds: [agent.id],
     } as never)
-    /** The run that the message triggers; for a persistent agent, the cycle that claims the message's event. */
+    /** Returns the run that the message triggers. For a persistent agent, this is the cycle that claims the message's event. */
     async function triggers(): Promise<string> {
       const { runsOf } = thinkingOn(play.parley)
       const before = await runsOf(agent)

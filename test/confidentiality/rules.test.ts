@@ -3,7 +3,7 @@ import { RULES, type Rules } from '../../src/confidentiality/rules.ts'
 import { runsOf } from '../support/effort.ts'
 import { playConfidences } from '../support/random-confidences.ts'
 
-/** A new seed each day; `npm run test:faults` plays more steps. */
+/** The seed changes each day. `npm run test:faults` plays more steps. */
 const seed = Math.floor(Date.now() / 86_400_000)
 
 describe('the rules of confidential spaces, under random people and agents', () => {

@@ -35,7 +35,7 @@ describe.each(RULE_STACKS)('access changes while a text streams, on the %s stack
   const joins = (space: Named, who: Person) =>
     play.stage.ask(play.stage.admin, ADD, { input: { spaceId: space.id, entityId: who.id } })
   const lastIn = async (space: Named): Promise<Read> => (await play.stage.messagesIn(space)).at(-1)
-  /** A text in pieces, with a gate between them. */
+  /** Returns a text in pieces, with a gate between them. */
   const inPieces = (before: string, held: Promise<void>, after: string): ModelAction => ({
     ...{ toolCall: 'send_message', input: `{"text":"${before}${after}"}` },
     chunks: [`{"text":"${before}`, held, ...after.split(/(?<= )/), '"}'],

@@ -28,7 +28,7 @@ describe.each(RULE_STACKS)('a persistent agent in a confidential space, on the %
   })
 
   /**
-   * A persistent agent whose first cycle waits at a gate after it has received `first`; its next step may then see
+   * Creates a persistent agent whose first cycle waits at a gate after it has received `first`, so that its next step can see
    * later events.
    */
   async function thinksAbout(first: string, cycle: object = {}) {

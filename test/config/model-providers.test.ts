@@ -214,7 +214,7 @@ describe('the providers of models', () => {
     }
   })
 
-  test('a missing package is named', () => {
+  test('an error contains the name of a missing package', () => {
     const { faults } = readModelProviders(
       { PARLEY_PROVIDERS: JSON.stringify({ claude: { api: 'anthropic', apiKey: SECRET }, ollama: {} }) },
       (name) => name !== '@ai-sdk/anthropic',

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { RULE_STACKS, startApplication, type TestApplication } from '../support/application.ts'
 import { inboxIn, type Thinking, thinkingOn } from '../support/thinking.ts'
 
-// Longer than the default, because a hundred messages take a while on a busy machine.
+// Longer than the default timeout, because a hundred messages take long on a busy machine.
 const REST_MS = 2000
 
 describe.each(RULE_STACKS)('a burst of events, on the %s stack', (stack) => {
@@ -16,7 +16,7 @@ describe.each(RULE_STACKS)('a burst of events, on the %s stack', (stack) => {
   afterAll(() => parley?.close())
   beforeEach(() => parley.models.reset())
 
-  test('100 messages cause at most 10 cycles, the first of which starts at once; in order, and each message is read once', async () => {
+  test('100 messages cause at most 10 cycles, the first of which starts at once, and each message is read once and in order', async () => {
     const human = await parley.human('Husam')
     const agent = await thinking.bot('Ada')
     const space = await parley.space(human, [agent.id])
@@ -29,7 +29,7 @@ describe.each(RULE_STACKS)('a burst of events, on the %s stack', (stack) => {
     expect(parley.models.requests.length).toBeLessThanOrEqual(10)
     const runs = await thinking.runsOf(agent)
     const [event] = await thinking.inboxOf(agent)
-    // The embedded database has one connection, which the burst uses: its duration depends on the machine.
+    // The embedded database has one connection, which the burst uses, so the duration depends on the machine.
     const waitedMs = (runs[0]?.startedAt?.getTime() ?? 0) - (event?.createdAt.getTime() ?? 0)
     if (stack === 'postgres') expect(waitedMs).toBeLessThan(REST_MS - 10)
     for (const [index, { startedAt }] of runs.entries()) {

@@ -9,7 +9,7 @@ import { enter, say } from '../support/turns.ts'
 
 const LONG = 'It was a long story with many words in it. '.repeat(30)
 
-/** 004, "After the Cycle": append, track usage, compact, persist. */
+/** Requirement 004, "After the Cycle": append, track usage, compact, persist. */
 describe.each(RULE_STACKS)('a consciousness, on the %s stack', (stack) => {
   let parley: TestApplication
   let thinking: Thinking
@@ -45,7 +45,7 @@ describe.each(RULE_STACKS)('a consciousness, on the %s stack', (stack) => {
     expect(imbalanceOf(whole?.messages ?? [])).toBeNull()
   })
 
-  test('next to memories that fill the budget, keeps its latest cycles whole, unless they alone exceed it', async () => {
+  test('keeps its latest cycles in full next to memories that fill the budget, unless these cycles alone exceed it', async () => {
     const human = await parley.human('Husam')
     const agent = await thinking.bot('Ada', { maxConsciousnessTokens: 8000, minRecentCycles: 3 })
     const space = await parley.space(human, [agent.id])
@@ -177,7 +177,7 @@ describe.each(RULE_STACKS)('a consciousness, on the %s stack', (stack) => {
   test.each([
     ['cannot be reached or takes no key', 401, 1],
     ['breaks', 503, 2],
-  ])('loses no content for long when a provider %s', async (_, status, until) => {
+  ])('loses content only for a short time when a provider %s', async (_, status, until) => {
     const human = await parley.human('Husam')
     const agent = await thinking.bot('Ada', { maxConsciousnessTokens: 4000 })
     const space = await parley.space(human, [agent.id])

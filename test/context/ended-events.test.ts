@@ -25,7 +25,7 @@ describe('inbox events that no think cycle will read', () => {
   const outcomesOf = async (space: Read, text: string): Promise<Read[]> =>
     (await stage.messagesIn(space)).find((message) => message.text === text)?.outcomes
 
-  /** An agent that thinks until `go`, and whose inbox has a message with the turn of a chain. */
+  /** Creates an agent that thinks until `go`, and whose inbox has a message in which the agent has the turn of a chain. */
   async function backlog() {
     const ann = await stage.person('Ann')
     const ada = await stage.bot('Ada', { mind: 'PERSISTENT', toolset: 'ACTIVE_SPACE' })
@@ -42,7 +42,7 @@ describe('inbox events that no think cycle will read', () => {
     return { ann, ada, space, chainId, go: () => gate.resolve() }
   }
 
-  /** Copies the waiting event of an agent, each time with a message and a chain of its own. */
+  /** Copies the waiting event of an agent several times, each time with its own message and chain. */
   async function multiply(ada: Read, copies: number): Promise<void> {
     const source = Prisma.sql`"InboxEvent" e CROSS JOIN generate_series(1, ${copies}) n`
     const waits = Prisma.sql`e."agentId" = ${ada.id} AND e."doneAt" IS NULL AND e."runId" IS NULL`
@@ -62,13 +62,16 @@ describe('inbox events that no think cycle will read', () => {
       FROM ${source} WHERE ${waits}`
   }
 
-  /** Counts the messages that wait for the agent, and the chains in which it has the turn, except the one that it thinks about. */
+  /**
+   * Counts the messages that wait for the agent, and the chains in which it has the turn, except for the message that it is
+   * thinking about.
+   */
   const openIn = async ({ id }: Read, thinksAbout: string | null) => ({
     waiting: await db().prisma.outcome.count({ where: { agentId: id, kind: 'INBOX', runId: null } }),
     turns: await db().prisma.chain.count({ where: { holderId: id, id: { not: thinksAbout ?? '' } } }),
   })
 
-  /** Keeps the chain of the waiting event locked, while `work` runs. */
+  /** Keeps the chain of the waiting event locked while `work` runs. */
   async function withLockedTurn(ada: Read, work: () => Promise<void>): Promise<void> {
     const [locked, release] = [createDeferred(), createDeferred()]
     const holding = db().prisma.$transaction(
@@ -120,7 +123,7 @@ describe('inbox events that no think cycle will read', () => {
     go()
   })
 
-  /** Bob has asked Ada, and is called back after Ada's turn; the question waits for a retry in Ada's inbox. */
+  /** Bob has asked Ada, and is called back after her turn. The question waits in her inbox for a retry. */
   async function asking(): Promise<{ ann: Person; ada: Read; bob: Read; space: Read }> {
     const ann = await stage.person('Ann')
     const ada = await stage.bot('Ada', { mind: 'PERSISTENT', toolset: 'ACTIVE_SPACE' })

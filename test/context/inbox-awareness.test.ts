@@ -8,7 +8,7 @@ import { playMinds } from '../support/minds.ts'
 import type { ModelAction, ModelRequest } from '../support/model-server-script.ts'
 import { imbalanceOf, inboxIn, interjectionIn, skip, type Thinking } from '../support/thinking.ts'
 
-/** 004, "prepareStep — Dynamic Per-Step Configuration". */
+/** Requirement 004, "prepareStep — Dynamic Per-Step Configuration". */
 describe.each(RULE_STACKS)('between the steps of a cycle, on the %s stack', (stack) => {
   let parley: TestApplication
   let thinking: Thinking
@@ -18,7 +18,7 @@ describe.each(RULE_STACKS)('between the steps of a cycle, on the %s stack', (sta
 
   const LOOK: ModelAction = { toolCall: 'get_my_runs', input: {} }
 
-  /** A cycle of three steps, paused in the first until `go`; its requests are those with "Begin". */
+  /** Starts a cycle of three steps, which is paused in the first until `go`. Its requests contain "Begin". */
   async function heldCycle(cycle: CycleSettingsInput, input: Partial<CreateAgentInput> = {}) {
     const human = await parley.human('Husam')
     const agent = await thinking.bot('Ada', cycle, input)
@@ -71,7 +71,7 @@ describe.each(RULE_STACKS)('between the steps of a cycle, on the %s stack', (sta
     expect(interjectionIn(second)).toBe(preview)
     expect(interjectionIn(third)).toBe(preview)
     expect(estimateTokens(preview)).toBeLessThan(50)
-    // The SDK carries messages over: the earlier preview must not appear in the later step.
+    // The SDK keeps messages for later steps, so check that the earlier preview is gone.
     expect(third.messages.filter(({ text }) => text.startsWith('[INBOX PREVIEW'))).toHaveLength(1)
     const [cycle] = await thinking.cyclesOf(agent)
     expect(JSON.stringify(cycle?.messages)).not.toContain('INBOX PREVIEW')
@@ -237,8 +237,8 @@ describe.each(RULE_STACKS)('between the steps of a cycle, on the %s stack', (sta
         usage: { inputTokens, outputTokens },
       })
       const { run } = await thinkUntilStopped({}, { tokenBudget: 1000 }, (n) => [LOOK, usage(30_000 + 100 * n, 300)])
-      // Without reported usage, the first step is estimated; 30,100 more tokens than the estimate are immediately
-      // over the budget.
+      // Without reported usage, the first step is estimated. Another 30,100 tokens above the estimate exceed the budget at
+      // once.
       expect(run?.stepCount).toBe(2)
     })
 

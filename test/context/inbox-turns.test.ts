@@ -26,6 +26,7 @@ test('events that must be alone in a cycle take turns by requester, however many
   await parley.app.startWorker()
   await thinking.rest(agent)
   const read = parley.models.requests.flatMap((request) => inboxIn(request).match(/(Ann|Bob) \d\./g) ?? [])
-  // A single event waits from its arrival on, one of several from the last run of its requester on.
+  // The only event of a requester counts as waiting since its arrival. If there are several, the next one counts as waiting since
+  // the last run of that requester.
   expect(read).toEqual(['Ann 1.', 'Bob 1.', 'Bob 2.', 'Ann 2.', 'Ann 3.', 'Ann 4.', 'Ann 5.', 'Ann 6.'])
 })

@@ -17,7 +17,7 @@ describe('a result that arrives after its wait has ended', () => {
   beforeEach(() => parley.models.reset())
   afterEach(() => expect(parley.models.refusals).toEqual([]))
 
-  /** An agent that requests approval in its space; nobody responds within the second of the tool's wait. */
+  /** Creates an agent that requests approval in its space. Nobody responds within the one second that the tool waits. */
   async function unanswered(mind: 'STATELESS' | 'PERSISTENT') {
     const human = await parley.human('Husam')
     const approve = {

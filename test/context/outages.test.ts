@@ -32,7 +32,7 @@ describe('an event of a persistent agent that failed because of a provider outag
     return { ann, ada, space }
   }
 
-  /** The outcome of the message for the agent. */
+  /** Returns the outcome of the message for the agent. */
   const outcomeOf = (space: Read, text: string, kind: string, reason: RegExp) =>
     until(`"${text}" is ${kind}`, async () => {
       const message = (await stage.messagesIn(space)).find((one) => one.text === text)
@@ -88,11 +88,11 @@ describe('an event of a persistent agent that failed because of a provider outag
     expect(answered.map(({ text }) => text)).toEqual(['Here.', 'Here.'])
     const runs = await stage.endedRuns(ada, 3)
     expect(runs.map(({ status }) => status)).toEqual(['FAILED', 'COMPLETED', 'COMPLETED'])
-    // The consciousness omits the cycle that failed before any action.
+    // The consciousness does not contain the cycle that failed before any action.
     expect(JSON.stringify(parley.models.requests.at(-1)?.messages)).not.toContain('This cycle failed')
   })
 
-  test('an event is read again after a partial message, with a note that the cycle failed and its events returned', async () => {
+  test('an event is read again after a partial message, with a note that the cycle failed and its events were returned', async () => {
     const { ann, ada, space } = await room()
     let isOut = true
     parley.models.script((request) => (request.step === 2 && isOut ? OUT : answer('Half an answer.')(request)))

@@ -14,7 +14,7 @@ describe.each(RULE_STACKS)('a turn in a chain when no budget is left for a cycle
   })
   afterAll(() => parley?.close())
 
-  /** Bob's turn in a chain, as an event in his inbox; Ada, who had asked him, waits for her call-back. */
+  /** Gives Bob a turn in a chain, as an event in his inbox. Ada, who has asked him, waits to be called back. */
   async function turnOf(budget: { tokensPerDay?: number; tokensPerRoot?: number }) {
     const { platform } = parley.app
     const core = createCore(platform)
@@ -76,7 +76,7 @@ describe.each(RULE_STACKS)('a turn in a chain when no budget is left for a cycle
     const waiting = await turnOf({ tokensPerRoot: 100 })
     await waiting.spend()
     expect(await waiting.claim()).toBe(null)
-    // In the root in which Bob has worked, his limit also applies to Ada; in the other root it does not.
+    // In the root in which Bob has worked, his limit also applies to Ada. In the other root, it does not.
     expect([await begun.holder(), await begun.called()]).toEqual([null, 0])
     expect([await waiting.holder(), await waiting.called()]).toEqual([waiting.ada.id, 1])
     for (const turn of [begun, waiting]) {

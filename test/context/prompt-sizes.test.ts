@@ -22,7 +22,7 @@ describe('the size of a prompt', () => {
 
   const db = () => parley.app.platform.db.prisma
 
-  /** Existing messages by a human in a space. */
+  /** Creates earlier messages by a human in a space. */
   async function say(spaceId: string, senderId: string, texts: string[]) {
     const { lastSeq } = await db().space.findUniqueOrThrow({ where: { id: spaceId } })
     await db().message.createMany({
@@ -73,7 +73,7 @@ describe('the size of a prompt', () => {
       const { human, agent, space } = await parley.room('Ada', { toolset }, { routing: 'BROADCAST' })
       const key = newId('spc')
       await db().$transaction([
-        // Triggers would count 40,000 arrivals one by one.
+        // The triggers are disabled, because they would count 40,000 arrivals one by one.
         db().$executeRaw`SET LOCAL session_replication_role = replica`,
         db()
           .$executeRaw`INSERT INTO "Entity" (id, kind, name) SELECT ${key} || 'hum' || n, 'HUMAN', 'Person ' || n FROM generate_series(1, 400) n`,
@@ -93,7 +93,7 @@ describe('the size of a prompt', () => {
       expect(instructions).toContain('and 301 more')
       expect(instructions).toContain(`- "Space 50" (id: ${key}50) — Members: 401`)
       expect(instructions).toContain(`- "Space 1" (id: ${key}1)`)
-      // The query of each step must not read omitted members.
+      // The query of a step must not read members that the prompt omits.
       const reading = createSceneReading(parley.app.platform, { history: Prisma.sql`'[]'::jsonb` })
       const { spaces } = await reading.changing(runs[0]?.id ?? '')
       expect(spaces.flatMap(({ members }) => members).length).toBeLessThan(1200)
@@ -212,7 +212,7 @@ describe('the instructions of the steps of a run', () => {
     await parley.app.domain.memories.set(agent.id, [{ key: 'evil', value: evil }])
     await parley.app.domain.goals.set(agent.id, [{ description: evil }])
     await parley.app.domain.plans.setOwn(agent.id, [{ name: 'evil', instruction: evil, cron: '0 6 * * *' }])
-    // Names that are older than the rule against line breaks.
+    // These names are older than the rule against line breaks in names.
     const { prisma } = parley.app.platform.db
     await prisma.entity.update({ where: { id: human.id }, data: { name: evil } })
     await prisma.entity.update({ where: { id: bob.id }, data: { name: `Bob ${evil}` } })

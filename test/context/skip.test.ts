@@ -7,7 +7,7 @@ import { forAgent, type ModelAction, type ModelRequest, steps } from '../support
 import { answer, inboxIn, skip, spaceIn, type Thinking } from '../support/thinking.ts'
 import { until } from '../support/until.ts'
 
-/** 004, "Skip Cycle — `skip` Tool". */
+/** Requirement 004, "Skip Cycle — `skip` Tool". */
 describe.each(RULE_STACKS)('skip, on the %s stack', (stack) => {
   let parley: TestApplication
   let thinking: Thinking
@@ -19,7 +19,7 @@ describe.each(RULE_STACKS)('skip, on the %s stack', (stack) => {
 
   const room = () => parley.room('Ada', { mind: 'PERSISTENT' }, { name: 'Engineering' })
 
-  /** All rows of an agent's runs. */
+  /** Returns all rows of an agent's runs. */
   async function tracesOf(agentId: string) {
     const runs = await db().run.findMany({ where: { agentId } })
     const calls = await db().toolCall.findMany({ where: { agentId } })
@@ -101,7 +101,7 @@ describe.each(RULE_STACKS)('skip, on the %s stack', (stack) => {
     expect(await thinking.outcomeOf(message, agent)).toMatchObject({ kind: 'INBOX' })
   })
 
-  test('at a later step, before any message, it rolls back the whole cycle', async () => {
+  test('a skip at a later step, before any message, rolls back the whole cycle', async () => {
     const { human, agent, space } = await room()
     parley.models.script((request) =>
       steps(
@@ -148,7 +148,7 @@ describe.each(RULE_STACKS)('skip, on the %s stack', (stack) => {
       ['delete_memories', '"notFound":[]', () => ({ keys: [NOTE.key] })],
       ['delete_goals', '"notFound":[]', () => ({ ids: [known.goal] })],
       ['delete_plans', '"notFound":[]', () => ({ names: [PLAN.name] })],
-    ])('%s, it ends the cycle normally: the change is kept', async (toolName, output, inputOf) => {
+    ])('after %s, a skip ends the cycle normally, and the change is kept', async (toolName, output, inputOf) => {
       const url = `${parley.models.baseUrl}/ticket`
       const ticket = { name: 'make_ticket', description: 'Makes a ticket.', inputSchema: { type: 'object' }, url }
       const tools = [{ ...ticket, execution: 'HTTP' as const }]

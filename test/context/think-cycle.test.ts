@@ -15,7 +15,7 @@ describe.each(RULE_STACKS)('a think cycle, on the %s stack', (stack) => {
     ;({ parley, thinking } = opened)
   })
 
-  /** A persistent agent alone with a human. */
+  /** Creates a persistent agent that is alone with a human. */
   const room = (name?: string) => parley.room(name, { mind: 'PERSISTENT' }, { name: 'Family' })
 
   test('004 "One Call, Multiple Actions": one cycle reads, posts and remembers in several spaces', async () => {
@@ -294,7 +294,8 @@ describe.each(RULE_STACKS)('a think cycle, on the %s stack', (stack) => {
       [runs[0]?.id, true],
     ])
     expect(JSON.stringify(parley.models.requests[1]?.messages.at(-1))).toContain('Green')
-    // A worker that dies after the result is stored must not read the reply again, so one transaction writes both rows.
+    // If a worker dies after the result is stored, the next one must not read the reply again. So one transaction writes both
+    // rows.
     const written = await parley.app.platform.db.prisma.$queryRaw`
       SELECT e.xmin = c.xmin AS "isTogether" FROM "InboxEvent" e JOIN "ToolCall" c ON c."runId" = e."runId"
       WHERE e."agentId" = ${agent.id} AND c."toolName" = 'sendSpaceMessage' ORDER BY e.id DESC LIMIT 1`

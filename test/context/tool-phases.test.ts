@@ -4,7 +4,9 @@ import { steps } from '../support/model-server-script.ts'
 import { spaceIn, type Thinking, thinkingOn } from '../support/thinking.ts'
 import { enter, say } from '../support/turns.ts'
 
-/** 004, "Tool Phase Gates": an agent cannot respond before it has gathered all context, even if its model tries to. */
+/**
+ * Requirement 004, "Tool Phase Gates": an agent cannot respond before it has gathered all context, even if its model tries to.
+ */
 describe('a tool that a phase does not offer', () => {
   let parley: TestApplication
   let thinking: Thinking

@@ -1,5 +1,5 @@
-// npm run check:contract: compares schema.graphql with the contract next to this file, prints changes that break clients or
-// may break them, and exits with 1 if there are any. The schema may add to the contract, never remove from it.
+// npm run check:contract: compares schema.graphql with the contract next to this file, and prints changes that break clients or
+// could break them. Exits with 1 if there are any. The schema may add to the contract, but never remove from it.
 import { readFileSync } from 'node:fs'
 import { buildSchema, findBreakingChanges, findDangerousChanges } from 'graphql'
 

@@ -9,7 +9,7 @@ const TOPIC = 'space:one'
 const posted = (index: number) => ({ type: 'MessagePosted', messageId: `msg_${index}` })
 const indexes = (count: number, first = 0) => Array.from({ length: count }, (_, index) => first + index)
 
-/** The contract of every event log. `open` returns an empty log. */
+/** The tests that every event log must pass. `open` returns an empty log. */
 export function describeEventLog(name: string, open: () => Promise<EventLog>): void {
   describe(`${name}: the event log`, () => {
     let log: EventLog
@@ -29,7 +29,7 @@ export function describeEventLog(name: string, open: () => Promise<EventLog>): v
       return follower
     }
 
-    /** Appends events and returns their cursors. */
+    /** Appends events, and returns their cursors. */
     async function fill(count: number, topic = TOPIC): Promise<string[]> {
       const results = await Promise.all(indexes(count).map((index) => log.append(topic, posted(index))))
       return results.map((result) => (result.type === 'appended' ? result.cursor : result.type))
@@ -197,7 +197,7 @@ export function describeEventLog(name: string, open: () => Promise<EventLog>): v
     })
 
     describe('conditions', () => {
-      test('a once key appends once per topic', async () => {
+      test('a "once" key appends once per topic', async () => {
         const results = await Promise.all(
           indexes(5).map((index) => log.append(TOPIC, posted(index), { once: 'start' })),
         )
@@ -318,7 +318,7 @@ export function describeEventLog(name: string, open: () => Promise<EventLog>): v
         })
       })
 
-      /** Writes a part in pieces, each sent without waiting for the previous one. */
+      /** Writes a part in pieces, without waiting for the previous piece before sending the next. */
       async function write(messageId: string, partIndex: number, pieces: string[], from = ''): Promise<void> {
         let text = from
         const writing = pieces.map((delta) => {
@@ -505,7 +505,7 @@ export function describeEventLog(name: string, open: () => Promise<EventLog>): v
     })
 
     describe('a consumer that cannot keep up', () => {
-      /** An active follower that stops reading. */
+      /** Starts an active follower that stops reading. */
       async function startStuck() {
         const controller = new AbortController()
         const found = { slow: 0 }

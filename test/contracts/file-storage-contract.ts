@@ -6,7 +6,7 @@ import { buffer } from 'node:stream/consumers'
 import { describe, expect, test } from 'vitest'
 import type { ByteRange, FileStorage } from '../../src/platform/file-storage/file-storage.ts'
 
-/** The tests that every storage of files passes. `open` opens the same storage again. */
+/** The tests that every file storage must pass. `open` opens the same storage again. */
 export function describeFileStorage(name: string, open: () => Promise<FileStorage>): void {
   describe(`file storage: ${name}`, () => {
     async function contentOf(storage: FileStorage, key: string, range?: ByteRange): Promise<string | null> {

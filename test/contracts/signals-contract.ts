@@ -6,7 +6,7 @@ import { until } from '../support/until.ts'
 const LAST = { type: 'changed', entityId: 'the last' } as const
 const isLast = (payload: SignalPayload) => 'entityId' in payload && payload.entityId === LAST.entityId
 
-/** The contract of all implementations of signals. `open` returns a new instance. */
+/** The tests that every implementation of signals must pass. `open` returns a new instance. */
 export function describeSignals(name: string, open: () => Promise<Signals>): void {
   describe(`${name}: signals`, () => {
     let signals: Signals
@@ -16,7 +16,7 @@ export function describeSignals(name: string, open: () => Promise<Signals>): voi
     })
     afterEach(() => signals.close())
 
-    /** Subscribes and records the signals. */
+    /** Subscribes, and records the signals. */
     async function listen(channel: string): Promise<{ heard: SignalPayload[]; stop: () => void }> {
       const heard: SignalPayload[] = []
       const stop = await signals.subscribe(channel, (payload) => {
@@ -25,7 +25,7 @@ export function describeSignals(name: string, open: () => Promise<Signals>): voi
       return { heard, stop }
     }
 
-    /** Resolves once everything that was published earlier to these channels has arrived, since each channel keeps its order. */
+    /** Resolves once everything that was published to these channels before has arrived. Each channel keeps its order. */
     async function settled(...channels: string[]): Promise<void> {
       for (const channel of channels) {
         let arrived = false

@@ -15,7 +15,7 @@ const newsOf = (id: string, status: ChangedRun['status'], attempt: number, trigg
   startedAt: null,
 })
 
-/** The cache of active runs, and a fake database of runs. */
+/** Creates the cache of active runs, with a fake database of runs. */
 function stage() {
   const signals = createMemorySignals(logger)
   const rows = new Map<string, ChangedRun>()
@@ -57,7 +57,7 @@ function stage() {
     setAway(away: boolean) {
       isAway = away
     },
-    /** Delays the next read, which returns the runs as of its start, until the returned function is called. */
+    /** Delays the next read until the returned function is called. The read then returns the runs as they were when it began. */
     hold() {
       const { promise, resolve } = Promise.withResolvers<void>()
       gate = promise
@@ -210,7 +210,7 @@ describe('the runs of a followed agent', () => {
   })
 
   test('are eventually right, in any order of events from several processes and of reads', async () => {
-    /** The life of a run, one status after another. */
+    /** The statuses of a run in order. */
     const life = fc.array(fc.boolean(), { maxLength: 3 }).chain((waits) =>
       fc.boolean().map((isOver) => {
         const claims = waits.flatMap((waitsThen, index): [ChangedRun['status'], number][] => [

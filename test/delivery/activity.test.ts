@@ -25,12 +25,12 @@ const VIEWER_EVENTS = `subscription {
     ... on ViewerToolCallSettled { toolCall { id status output } }
   }
 }`
-// biome-ignore lint/suspicious/noExplicitAny: read freely by assertions
+// biome-ignore lint/suspicious/noExplicitAny: assertions read fields that are not typed
 type ViewerEvent = { viewerEvents: { __typename: string; [field: string]: any } }
 interface Served {
   toolset?: 'ACTIVE_SPACE' | 'SPACE_TOOLS'
   visible?: boolean
-  /** Input fields that place the call in a space. */
+  /** The input fields that place the call in a space. */
   placement?: { targetSpaceId?: 'space'; mention?: 'other' }
 }
 const SHOWN = { toolset: 'SPACE_TOOLS', visible: true, placement: { targetSpaceId: 'space' } } satisfies Served
@@ -226,8 +226,8 @@ describe.each(RULE_STACKS)('on the %s stack', (stack) => {
     })
 
     /**
-     * A service that was granted an agent. The agent has the EXTERNAL tool `compute`, and calls it for each message
-     * in its space.
+     * Creates a service with a grant for an agent. The agent has the EXTERNAL tool `compute`, and calls it for each message in
+     * its space.
      */
     async function served({ toolset = 'ACTIVE_SPACE', visible = false, placement = {} }: Served) {
       const human = await parley.human('Ada')

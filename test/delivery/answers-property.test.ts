@@ -11,7 +11,10 @@ import { startTestServer, type TestServer } from '../support/served.ts'
 import { until } from '../support/until.ts'
 
 const HEAD = 'subscription ($spaceId: ID!, $after: StreamCursor, $long: Boolean!)'
-/** The selections of the clients: pure events, objects, personal fields, fields of a scope, and errors within. */
+/**
+ * The selections of the clients: events without lookups, objects, personal fields, fields that depend on the scope, and fields
+ * that fail.
+ */
 const DOCUMENTS = [
   `${HEAD} { events: spaceMessages(spaceId: $spaceId, after: $after) {
     __typename cursor spaceId
@@ -44,7 +47,7 @@ const DOCUMENTS = [
 
 type Answer = ExecutionResult<{ events: { __typename: string; cursor: string } }>
 
-/** One subscription, and all its events, with errors within. */
+/** One subscription with all its events, including errors within them. */
 interface Side {
   seen: Answer[]
   /** The code of the final error, or `completed`. */
@@ -52,7 +55,7 @@ interface Side {
   stop(): void
 }
 
-/** One subscription, as a client gets it from the server, and as plain execution for its viewer alone. */
+/** One subscription twice: as a client gets it from the server, and as plain execution for its viewer alone. */
 interface Pair {
   sides: Side[]
   dropped: boolean
@@ -133,7 +136,7 @@ describe.each(RULE_STACKS)('subscriptions on the %s stack', (stack) => {
     await parley.close()
   })
 
-  /** Plays the actions in a new space; returns the events of each pair of subscribers, and their ends. */
+  /** Plays the actions in a new space. Returns the events of each pair of subscribers, and how they ended. */
   async function play(actions: Action[]): Promise<{ seen: Answer[][]; ended: (string | null)[] }[]> {
     const { log } = parley.app.platform
     const { spaces, members } = parley.app.domain
@@ -145,7 +148,7 @@ describe.each(RULE_STACKS)('subscriptions on the %s stack', (stack) => {
     const messageId = newId('msg')
     let length = 0
 
-    /** Returns whether the log has appended the event: with a slow Redis, it is appended later, under an unknown cursor. */
+    /** Returns whether the log has appended the event. If Redis is slow, the event is appended later, under an unknown cursor. */
     async function tellDelta(delta: string): Promise<boolean> {
       const event = { type: 'MessageTextDelta', messageId, partIndex: 0, offset: length, delta }
       length += delta.length
@@ -154,7 +157,7 @@ describe.each(RULE_STACKS)('subscriptions on the %s stack', (stack) => {
       return result.type === 'appended'
     }
 
-    /** All remaining subscribers have all events. */
+    /** Waits until all remaining subscribers have all events. */
     async function settled(): Promise<void> {
       await until('the log has all published events', () => tellDelta('.'))
       const last = cursors.at(-1)
@@ -225,7 +228,7 @@ describe.each(RULE_STACKS)('subscriptions on the %s stack', (stack) => {
 
     await settled()
     for (const one of actions) {
-      // A subscriber resumes in the middle of events; for other actions, both servers must be in the same state.
+      // A subscriber resumes in the middle of events. Other actions need both servers in the same state.
       if (one.type !== 'resume' && one.type !== 'deltas') await settled()
       await act(one)
     }

@@ -14,7 +14,7 @@ describe('an event whose payload cannot be built', () => {
   afterAll(() => parley?.close())
   afterEach(() => vi.restoreAllMocks())
 
-  /** A human who follows a space. */
+  /** Creates a human who follows a space. */
   async function watched() {
     const ada = await parley.human('Ada')
     const space = await parley.space(ada, [])
@@ -54,7 +54,7 @@ describe('an event whose payload cannot be built', () => {
     resumed.stop()
   })
 
-  test('is retried for longer while the database is too busy, and ends nothing', async () => {
+  test('is retried for longer while the database is too busy, and no subscription ends', async () => {
     const { ada, space, live } = await watched()
     const busy = new Error('timeout exceeded when trying to connect')
     const lookUp = vi.spyOn(parley.app.domain.reading, 'getMany')

@@ -7,7 +7,7 @@ import { until } from '../support/until.ts'
 
 const SOCKETS = 600
 const MISSED = 20
-/** Twice the number of subscribers of one tick, because some of the first ones continue at once. */
+/** Twice as many subscribers as one tick serves, because some of the first ones continue at once. */
 const MOST_A_ROUND = 32
 const WATCH = `subscription ($spaceId: ID!, $after: StreamCursor) { spaceMessages(spaceId: $spaceId, after: $after) {
   __typename cursor ... on MessageTextDelta { offset } ... on SpaceSnapshot { space { name } }
@@ -15,9 +15,9 @@ const WATCH = `subscription ($spaceId: ID!, $after: StreamCursor) { spaceMessage
 
 interface Watcher {
   socket: WebSocket
-  /** The number of its current subscription; subscriptions follow one another. */
+  /** The number of the subscriber's current subscription. Its subscriptions follow each other. */
   number: number
-  // biome-ignore lint/suspicious/noExplicitAny: answers, read freely by assertions
+  // biome-ignore lint/suspicious/noExplicitAny: assertions read fields that are not typed
   seen: any[]
 }
 
@@ -57,7 +57,7 @@ describe(`${SOCKETS} sockets that reconnect at the same time`, () => {
     socket.once('open', () => socket.send(JSON.stringify(init)))
   }
 
-  /** Replaces the subscriber's previous subscription. */
+  /** Replaces the previous subscription of the subscriber. */
   function subscribe(watcher: Watcher, after?: string): void {
     if (watcher.number > 0) stop(watcher)
     watcher.number += 1
@@ -70,7 +70,7 @@ describe(`${SOCKETS} sockets that reconnect at the same time`, () => {
     socket.send(JSON.stringify({ id: String(number), type: 'complete' }))
   }
 
-  /** The number of subscribers that each tick served, counted until the counter is stopped. */
+  /** Counts how many subscribers each tick serves, until the counter is stopped. */
   function countRounds() {
     const rounds: number[] = [0]
     const answer = vi.spyOn(SocketWriter.prototype, 'answer')
@@ -117,7 +117,7 @@ describe(`${SOCKETS} sockets that reconnect at the same time`, () => {
     const { rounds, stop: stopCounting } = countRounds()
     for (const watcher of watchers) subscribe(watcher)
     await until('all are subscribed', () => log.stats().followers === SOCKETS)
-    // Waits until each subscriber has had its turn to read, a few per tick.
+    // Waits until each subscriber has had its turn to read, a few in each tick.
     for (let round = 0; round < SOCKETS; round++) await new Promise((next) => setImmediate(next))
     resolve()
     await until('all have a snapshot', () => watchers.every(({ seen }) => seen.length === 1))

@@ -7,7 +7,7 @@ import { answersOfField } from '../support/field-answers.ts'
 const viewerOf = (id: string): Viewer => ({ scope: 'HUMAN', id, tokenId: null, expiresAt: null })
 
 /**
- * Payloads of an event with each viewer's own name, and how often each was executed; the given one fails the first
+ * Returns payloads of an event with each viewer's own name, and how often each was executed. The given one fails the first
  * time.
  */
 function tellingNames(failing: string[] = []) {
@@ -22,7 +22,7 @@ function tellingNames(failing: string[] = []) {
   }
   const answers = answersOfField('mine', viewerOf('first'))
   const entry = {}
-  /** A viewer's payload, and the size of its batch; undefined if the viewer must execute it alone. */
+  /** Returns a viewer's payload and the size of its batch; undefined if the viewer must execute alone. */
   async function ask(id: string, of: object | null = entry) {
     const outcome = (await answers.answer(
       { event: { mine }, shareKey: of },

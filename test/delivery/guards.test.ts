@@ -7,7 +7,7 @@ import { createPeriodicRecheck, type PeriodicRecheck } from '../../src/delivery/
 import { STACKS, startApplication, type TestApplication } from '../support/application.ts'
 import { until } from '../support/until.ts'
 
-/** Signals that reach nobody until the connection is restored; signals sent before that are lost. */
+/** Signals that reach nobody until the connection is restored. Signals that were sent before that are lost. */
 function deafSignals() {
   const reconnects = new Set<() => void>()
   const counts = { listeners: 0 }
@@ -53,7 +53,7 @@ describe('an end that was never published because the process died', () => {
     await parley?.close()
   })
 
-  /** An active subscription of a viewer; reports how it ends. */
+  /** Starts an active subscription of a viewer, and reports how it ends. */
   async function watching(guard: (live: ReturnType<typeof createLifeline>) => Promise<unknown>) {
     const live = createLifeline()
     const end = new Promise<string>((resolve) =>
@@ -104,7 +104,7 @@ describe('while signals are lost', () => {
     await parley?.close()
   })
 
-  /** A waiting subscription, and its end. */
+  /** Starts a waiting subscription, and reports how it ends. */
   function watching() {
     const live = createLifeline()
     const ended = new Promise<string>((resolve) =>
@@ -156,7 +156,7 @@ describe('while signals are lost', () => {
     deaf.reconnect()
     await until('a lookup has failed', () => refused > 1)
     expect(live.signal.aborted).toBe(false)
-    // There is no signal for this change, so the next lookup finds it.
+    // There is no signal for this change, so only the next lookup finds it.
     await parley.app.platform.db.prisma.membership.deleteMany({ where: { spaceId: space.id, entityId: ada.id } })
     visibility.spaces = spaces
     expect(await ended).toBe('ForbiddenError')

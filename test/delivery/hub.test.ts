@@ -11,10 +11,10 @@ import { until } from '../support/until.ts'
 /** More subscribers than one slice serves. */
 const SUBSCRIBERS = 600
 
-/** The kind of payload: one for all, or one for each viewer. */
+/** Whether one payload is for all subscribers, or each viewer has its own. */
 const ANSWERS = { shared: (answer: Answer) => answer, personal: (answer: Answer) => new Map([['v t', answer]]) }
 
-/** A connection that is busy from each payload to the end of the tick. */
+/** Creates a connection that is busy from each payload to the end of the tick. */
 function createSink() {
   const listeners = new Set<() => void>()
   let isBusy = false

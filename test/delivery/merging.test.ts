@@ -84,7 +84,7 @@ describe('the waiting events of a subscriber that exceeds its pace', () => {
   })
 })
 
-/** Deltas and changes of three messages, in random order. */
+/** Returns deltas and changes of three messages, in random order. */
 function randomEvents(seed: number): object[] {
   let state = seed
   const next = (most: number) => {

@@ -29,7 +29,7 @@ describe('an event whose payload fails once for one of many subscribers', () => 
     )
   const textsOf = (seen: Data[]) => seen.flatMap(({ spaceMessages: { message } }) => message?.text ?? [])
 
-  /** For the first batch of at least two viewers, returns a value that is not a number for the last of them. */
+  /** Returns a value that is not a number for the last viewer of the first batch of at least two viewers. */
   function failOneOfMany(before: () => Promise<void> = async () => {}) {
     const { reading } = parley.app.domain
     const look = reading.unreadOfMany

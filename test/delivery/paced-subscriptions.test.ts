@@ -5,9 +5,9 @@ import { newId } from '../../src/lib/ids.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
 import { until } from '../support/until.ts'
 
-/** Uses more than the whole budget of these tests. */
+/** An event that uses more than the whole budget of these tests. */
 const LARGE = 'x'.repeat(100_000)
-/** The delay of a later event, in ms. */
+/** How long a later event is delayed, in ms. */
 const RELEASE_MS = 2500
 const PACING = { burst: 30_000, perSecond: (100_000 - 16_384 - 15_000) / (RELEASE_MS / 1000) }
 
@@ -35,7 +35,7 @@ describe('a subscription that exceeds the pace of its viewer', () => {
     })
     return { ada, bob, spaceId: id }
   }
-  /** A message that only has deltas. */
+  /** Creates a message that only has deltas. */
   function draft(spaceId: string) {
     const messageId = newId('msg')
     let offset = 0
@@ -49,7 +49,7 @@ describe('a subscription that exceeds the pace of its viewer', () => {
     `subscription { ${alias}: spaceMessages(spaceId: "${spaceId}"${after === null ? '' : `, after: "${after}"`}) {
       __typename cursor ... on MessageTextDelta { offset delta } } }`
 
-  /** A plain socket, which reports close codes. */
+  /** Opens a plain socket, which reports close codes. */
   async function follow(human: HumanViewer, query: string) {
     const socket = new WebSocket(`${parley.origin.replace('http', 'ws')}/graphql`, 'graphql-transport-ws')
     sockets.push(socket)
@@ -92,7 +92,7 @@ describe('a subscription that exceeds the pace of its viewer', () => {
     expect(textOf(late.seen)).toBe(textOf(same.seen))
     expect(same.seen.length).toBe(102)
     expect(late.seen.length).toBeLessThan(20)
-    // A small event is not delayed by what other subscriptions have used.
+    // Other subscriptions of the viewer have used much, but this does not delay a small event.
     await draft(elsewhere.id)(LARGE)
     const other = await follow(ada, queryOf(spaceId, null, 'f'))
     await write('!')

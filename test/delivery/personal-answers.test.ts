@@ -21,9 +21,9 @@ const POSTED = { __typename: 'MessagePosted', message: { text: 'Good morning!', 
 interface Watcher {
   socket: WebSocket
   /** The events of the viewer's subscription, or errors. */
-  // biome-ignore lint/suspicious/noExplicitAny: answers, read freely by assertions
+  // biome-ignore lint/suspicious/noExplicitAny: assertions read fields that are not typed
   seen: any[]
-  /** The number of its current subscription; the previous ones have ended. */
+  /** The number of the current subscription. The previous ones have ended. */
   number: number
 }
 
@@ -61,7 +61,7 @@ describe.skipIf(!hasPostgres)(`an event for ${VIEWERS} viewers of a space`, () =
     await parley?.close()
   })
 
-  /** Opens a viewer's socket and subscribes. */
+  /** Opens a socket for the viewer, and subscribes. */
   async function watch(id: string): Promise<void> {
     const token = await parley.tokenOf({ scope: 'HUMAN', id, tokenId: null, expiresAt: null })
     const socket = new WebSocket(`${parley.origin.replace('http', 'ws')}/graphql`, 'graphql-transport-ws')
@@ -91,13 +91,13 @@ describe.skipIf(!hasPostgres)(`an event for ${VIEWERS} viewers of a space`, () =
     socket.send(JSON.stringify({ id: String(viewer.number), type: 'subscribe', payload }))
   }
 
-  /** The events of all viewers, without duplicates. */
+  /** Returns the events of all viewers, without duplicates. */
   const answers = () => {
     const texts = viewers.flatMap(({ seen }) => seen.map(({ cursor, ...event }) => JSON.stringify(event)))
     return [...new Set(texts)].map((text) => JSON.parse(text))
   }
 
-  /** Publishes an event five times; returns the least and the greatest number of statements. */
+  /** Publishes an event five times. Returns the smallest and the largest number of statements. */
   async function tell(event: { type: string; [field: string]: unknown }) {
     const taken: number[] = []
     for (let times = 0; times < 5; times++) {
@@ -114,11 +114,11 @@ describe.skipIf(!hasPostgres)(`an event for ${VIEWERS} viewers of a space`, () =
     const { least, most } = await tell({ type: 'MessagePosted', messageId })
     expect(answers()).toEqual([POSTED])
     expect(least).toBeLessThanOrEqual(3)
-    // A few more, in case a slow machine has not processed all viewers in one batch.
+    // Allow a few more, because a slow machine may process the viewers in several batches.
     expect(most).toBeLessThanOrEqual(9)
   })
 
-  /** The personal lookup: unread messages. */
+  /** The lookup of unread messages is personal. */
   const counts = () => statements.filter((sql) => sql.includes('"lastReadSeq"'))
 
   test('takes a few statements if all resume with missed events at the same time', async () => {
@@ -167,7 +167,7 @@ describe.skipIf(!hasPostgres)(`an event for ${VIEWERS} viewers of a space`, () =
       { id: toolCallId, status: 'RUNNING', input: { at: 1 }, output: null, error: null },
     ])
     expect(least).toBeLessThanOrEqual(3)
-    // A few more, in case a slow machine has not processed all viewers in one batch.
+    // Allow a few more, because a slow machine may process the viewers in several batches.
     expect(most).toBeLessThanOrEqual(9)
   })
 })

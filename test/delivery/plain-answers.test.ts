@@ -22,7 +22,7 @@ const odd = fc.oneof(fc.constant(undefined), fc.constant(null), fc.double(), fc.
 const some = <T>(usual: fc.Arbitrary<T>) =>
   fc.oneof({ weight: 8, arbitrary: usual as fc.Arbitrary<unknown> }, { weight: 1, arbitrary: odd })
 
-/** Events of each subscription field, now and then with values that their type does not allow. */
+/** Random events of each subscription field, some of which have values that their type does not allow. */
 const EVENTS: Record<string, fc.Arbitrary<object>> = {
   spaceMessages: fc.record({
     type: fc.constantFrom('MessageTextDelta', 'MessagePartChanged', 'MessagePosted', 'SpaceSnapshot', 'MemberLeft'),
@@ -70,7 +70,7 @@ const directive = fc.constantFrom(
   '@include(if: $no)',
 )
 
-/** A random selection of a type: its fields under any aliases, and fragments on its possible types. */
+/** Generates a random selection of a type: its fields under any aliases, and fragments on its possible types. */
 function selections(type: GraphQLNamedType, depth: number): fc.Arbitrary<string> {
   const fields = 'getFields' in type ? Object.values(type.getFields()) : []
   const leaves = fields.filter((field) => isLeafType(getNamedType(field.type))).map(({ name }) => name)

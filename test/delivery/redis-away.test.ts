@@ -10,7 +10,7 @@ import { canStartRedis, startThrowawayRedis, type ThrowawayRedis } from '../supp
 import { until } from '../support/until.ts'
 
 const MESSAGES = 9
-/** No call waits for Redis longer than 150 ms; the rest of the time is for a slow machine. */
+/** No call waits for Redis longer than 150 ms. The rest of the time allows for a slow machine. */
 const FIRST_WITHIN_MS = 1000
 const WATCH = `subscription ($spaceId: ID!) { spaceMessages(spaceId: $spaceId) {
   ... on SpaceSnapshot { space { messages(last: 1) { edges { node { text } } } } }
@@ -48,7 +48,7 @@ describe.skipIf(!hasPostgres || !canStartRedis())('with Redis away', () => {
     await redis?.dispose()
   })
 
-  /** The duration in ms. */
+  /** Returns the duration in ms. */
   async function send(text: string): Promise<number> {
     const since = performance.now()
     const { data } = await client.ask<{ sendMessage: object }>(
@@ -61,7 +61,7 @@ describe.skipIf(!hasPostgres || !canStartRedis())('with Redis away', () => {
     return took
   }
 
-  /** Sends messages one after the other; returns their durations in ms, in order. */
+  /** Sends messages one after the other. Returns their durations in ms, in order. */
   async function sendSome(name: string): Promise<number[]> {
     const took: number[] = []
     for (let n = 0; n < MESSAGES; n += 1) took.push(await send(`${name} ${n}`))
@@ -78,7 +78,7 @@ describe.skipIf(!hasPostgres || !canStartRedis())('with Redis away', () => {
       await sendSome('before')
       await leave(redis)
       const took = await sendSome(name)
-      // The median, so that other load on the machine does not matter.
+      // Use the median, so that other load on the machine does not matter.
       expect(took.toSorted((a, b) => a - b)[Math.floor(MESSAGES / 2)]).toBeLessThan(250)
       expect(Math.max(...took)).toBeLessThan(4000)
       expect(await isAway()).toBe(1)
@@ -91,7 +91,7 @@ describe.skipIf(!hasPostgres || !canStartRedis())('with Redis away', () => {
         const ids = follower.entries().flatMap(({ event }) => (event.type === 'MessagePosted' ? [event.messageId] : []))
         return ids.at(-1) === rows.at(-1)?.id && ids
       })
-      // A killed Redis has lost earlier events; later ones arrive once.
+      // A killed Redis has lost earlier events. Later events arrive once.
       const later = rows.slice(-2 * MESSAGES).map(({ id }) => id)
       if (name === 'frozen') expect(told.slice(-later.length)).toEqual(later)
       expect(new Set(told).size).toBe(told.length)

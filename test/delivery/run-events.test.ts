@@ -27,7 +27,7 @@ const RUN_EVENTS = `
 interface Event {
   __typename: string
   cursor: string
-  // biome-ignore lint/suspicious/noExplicitAny: read freely by assertions
+  // biome-ignore lint/suspicious/noExplicitAny: assertions read fields that are not typed
   [field: string]: any
 }
 type Data = { runEvents: Event }
@@ -48,7 +48,7 @@ describe.each(RULE_STACKS)('runEvents on the %s stack', (stack) => {
     return (await parley.clientOf(viewer)).subscribe<Data, object>(RUN_EVENTS, variables)
   }
 
-  /** A run that has started and waits for the test. */
+  /** Starts a run that waits for the test. */
   async function begunRun(name: string) {
     const gate = Promise.withResolvers<void>()
     const agent = await parley.agent(name)

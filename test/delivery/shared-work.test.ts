@@ -27,7 +27,7 @@ describe('an event for many subscribers', () => {
   afterAll(() => parley?.close())
   afterEach(() => vi.restoreAllMocks())
 
-  /** A space of four humans, each with a client that follows it from after its message. */
+  /** Creates a space of four humans, each with a client that has followed the space since its message. */
   async function watched(document: string) {
     const humans = await Promise.all(HUMANS.map((name) => parley.human(name)))
     const [ada, ...others] = humans
@@ -74,7 +74,7 @@ describe('an event for many subscribers', () => {
     expect(lookUp).toHaveBeenCalledTimes(1)
   })
 
-  test('has personal payloads if they see different things, and the events between are still shared', async () => {
+  test('gets personal payloads if the clients see different things, while the events in between are still shared', async () => {
     const { message, watch, append } = await watched(PERSONAL)
     const live = watch()
     await Promise.all(live.map((one) => one.first(({ spaceMessages }) => spaceMessages.__typename === 'SpaceSnapshot')))

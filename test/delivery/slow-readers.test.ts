@@ -6,7 +6,7 @@ import { collectGarbage } from '../support/heap.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
 import { until } from '../support/until.ts'
 
-/** The long form of the test has 500 and 50. */
+/** The long form of the test has 500 readers and 50 paused ones. */
 const SCALE = runsOf({ usual: 1, nightly: 10 })
 const READERS = 50 * SCALE
 const PAUSED = 5 * SCALE
@@ -15,19 +15,19 @@ const MOST_EVENTS = 5000
 const DELTA = 'x'.repeat(8000)
 const MEBIBYTE = 1024 * 1024
 /**
- * The memory limit for clients that do not read: 100 MiB for 50 of them; a smaller number would not be noticeable in a
- * test process.
+ * The memory limit for clients that do not read: 100 MiB for 50 of them. In a test process, a smaller increase could not be
+ * measured reliably.
  */
 const MOST_MEBIBYTES = Math.max(20, 2 * PAUSED)
 
-/** MiB in use after a full collection. */
+/** Returns the MiB in use after a full garbage collection. */
 function mebibytesUsed(): number {
   collectGarbage()
   const { heapUsed, external } = process.memoryUsage()
   return (heapUsed + external) / MEBIBYTE
 }
 
-/** A client that counts its events and discards them. */
+/** Starts a client that counts its events and discards them. */
 async function openReader(origin: string, authorization: string, query: string) {
   const socket = new WebSocket(`${origin.replace('http', 'ws')}/graphql`, 'graphql-transport-ws')
   const reader = { socket, events: 0, onEvent: () => {}, closed: 0 }
@@ -49,7 +49,7 @@ async function openReader(origin: string, authorization: string, query: string) 
   return { reader, closed }
 }
 
-/** The number of sockets, from the server's metrics. */
+/** Returns the number of open sockets, from the server's metrics. */
 async function socketsOpen(origin: string): Promise<number> {
   const text = await (await fetch(`${origin}/metrics`)).text()
   return Number(/^parley_sockets (\d+)/m.exec(text)?.[1])
@@ -58,7 +58,7 @@ async function socketsOpen(origin: string): Promise<number> {
 describe('clients that do not read', () => {
   let parley: TestServer
   beforeAll(async () => {
-    // On a busy machine a paused client may miss its pings before it is too far behind.
+    // On a busy machine, a paused client can miss its pings before it is too far behind.
     parley = await startTestServer({ stack: 'embedded', worker: false, keepAliveMs: 120_000 })
   })
   afterAll(() => parley?.close())
@@ -78,7 +78,7 @@ describe('clients that do not read', () => {
     let events = 0
     const before = mebibytesUsed()
     let most = 0
-    /** Publishes one event; returns the time until every reading client has it, in ms. */
+    /** Publishes one event. Returns the time until every reading client has received it, in ms. */
     async function tell(): Promise<number> {
       const arrived = Promise.all(quick.map((reader) => new Promise<void>((resolve) => (reader.onEvent = resolve))))
       const startedAt = performance.now()
@@ -104,7 +104,7 @@ describe('clients that do not read', () => {
       'the paused clients are disconnected',
       async () => (await socketsOpen(parley.origin)) === READERS - PAUSED,
     )
-    // On a busy machine the same clients are equally slow without paused ones.
+    // On a busy machine, the same clients are equally slow without paused ones.
     expect(p99Of(delays)).toBeLessThan(Math.max(250, 3 * p99Of(calm)))
     expect(most).toBeLessThan(MOST_MEBIBYTES)
     expect(quick.every(({ socket, events: seen }) => socket.readyState === WebSocket.OPEN && seen === events + 1)).toBe(
@@ -161,9 +161,9 @@ describe('a client whose events the server itself delays', () => {
       })
     await append(0)
     await until('the client keeps up', () => reader.events === 2)
-    // All in one tick, so that no client has had a turn to read any of them.
+    // Publish all events in one tick, so that no client has had a turn to read any of them.
     await Promise.all(Array.from({ length: 3000 }, (_, n) => append(n + 1)))
-    // Publishes more before the client has received most of those.
+    // Publish more before the client has received most of them.
     for (let n = 3001; n <= 3050; n++) {
       await append(n)
       await new Promise((resolve) => setImmediate(resolve))
@@ -231,7 +231,7 @@ describe('a client that pauses and resumes', () => {
         }
         return (await socketsOpen(parley.origin)) === 0
       })
-      // This test depends on the length of the pause, which is longer than any other close waits for its response.
+      // The pause must be longer than any other close waits for its response.
       await new Promise((resolve) => setTimeout(resolve, 6000))
       reader.socket.resume()
       expect(await closed).toBe(1013)

@@ -26,7 +26,7 @@ interface Event {
   __typename: string
   cursor: string
   spaceId: string
-  // biome-ignore lint/suspicious/noExplicitAny: read freely by assertions
+  // biome-ignore lint/suspicious/noExplicitAny: assertions read fields that are not typed
   [field: string]: any
 }
 type Data = { spaceMessages: Event }
@@ -333,7 +333,7 @@ describe.skipIf(!hasPostgres)('two processes that share a database and a Redis',
     await one?.close()
   })
 
-  test('events of one reach the other, and so does the end of a membership or of a token', async () => {
+  test('events of one process reach the other, as does the end of a membership or of a token', async () => {
     const human = await one.human('Ada')
     const space = await one.space(human, [])
     const client = await two.clientOf(human)

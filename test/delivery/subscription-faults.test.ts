@@ -18,7 +18,7 @@ describe('among subscriptions that share an operation', () => {
   })
   afterAll(() => parley?.close())
 
-  test('only the one whose membership cannot be looked up ends', async () => {
+  test('only the subscription whose membership cannot be looked up ends', async () => {
     const [ada, bob] = [await parley.human('Ada'), await parley.human('Bob')]
     const space = await parley.space(ada, [])
     await parley.app.domain.members.add(parley.admin, { spaceId: space.id, entityId: bob.id })
@@ -44,7 +44,7 @@ describe('among subscriptions that share an operation', () => {
     await until('the other one continues', () => typesOf(stays.seen).includes('MessagePosted'))
   })
 
-  test('one with a cursor ahead of the log starts again with a snapshot', async () => {
+  test('a subscription with a cursor ahead of the log starts again with a snapshot', async () => {
     const ada = await parley.human('Ada')
     const space = await parley.space(ada, [])
     const client = await parley.clientOf(ada)
@@ -91,7 +91,7 @@ describe('over HTTP', () => {
   )
 })
 
-/** Counts the listeners that are added from now on, and those that have not been removed. */
+/** Counts the listeners that are added from now on and not removed. */
 function listenersOf({ app }: TestServer) {
   const { signals } = app.platform
   const { subscribe } = signals

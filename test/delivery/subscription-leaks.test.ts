@@ -8,11 +8,11 @@ import { startTestServer, type TestServer } from '../support/served.ts'
 import { until } from '../support/until.ts'
 
 const ROUNDS = 3
-/** The number of subscriptions per round; with LEAK_CYCLES=3400 there are 10,000 in total. */
+/** The number of subscriptions per round. With LEAK_CYCLES=3400, there are 10,000 in total. */
 const CYCLES = Number(process.env['LEAK_CYCLES'] ?? 300)
 const SOCKETS = 20
 
-/** A client that subscribes and unsubscribes repeatedly on one socket. */
+/** Starts a client that subscribes and unsubscribes repeatedly on one socket. */
 async function openCycler(origin: string, authorization: string, query: string) {
   const socket = new WebSocket(`${origin.replace('http', 'ws')}/graphql`, 'graphql-transport-ws')
   let onMessage = (_type: string) => {}
@@ -61,7 +61,7 @@ describe.each(RULE_STACKS)('subscriptions on the %s stack that start and end', (
       }),
     )
     const heaps: number[] = []
-    // The first round fills intended caches and compiles code.
+    // The first round fills caches and compiles code, so its memory is not a leak.
     for (let round = 0; round <= ROUNDS; round++) {
       const each = Math.ceil(CYCLES / SOCKETS)
       await Promise.all(
@@ -98,8 +98,8 @@ describe('subscribers who share payloads', () => {
       }
     }
     for (const socket of first.splice(0)) socket.terminate()
-    // For each remaining subscription, the objects of the client and of the server; occasionally one more object
-    // that a recent call still references.
+    // For each remaining subscription, the objects of the client and of the server exist. Sometimes a recent call still
+    // references one more.
     const areLeft = () => {
       collectGarbage()
       return queryObjects(WebSocket, { format: 'count' }) - before < 2 * second.length + 5

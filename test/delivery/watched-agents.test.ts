@@ -21,7 +21,7 @@ interface TheRun {
   triggerSummary?: string
 }
 type Activity = { agentActivity: { active: boolean; runs: TheRun[] } }
-/** The statements that read an agent's unfinished runs, and their visibility. */
+/** Matches the statements that read an agent's unfinished runs, and their visibility. */
 const LOOKS = /^\s*SELECT [^()]* FROM "Run" WHERE .*status IN \('QUEUED'|AS run\("humanId"/s
 
 describe.skipIf(!hasPostgres)('a subscriber to the activity of agents', () => {
@@ -59,10 +59,7 @@ describe.skipIf(!hasPostgres)('a subscriber to the activity of agents', () => {
     return { ada: people[0]!, agent, space, lives }
   }
 
-  /**
-   * Three humans follow a run from its start to its end; returns how often the database was read for the agent's
-   * activity.
-   */
+  /** Three humans follow a run from its start to its end. Returns how often the database was read for the agent's activity. */
   async function watchARun(fields: string): Promise<{ looks: number; running: TheRun | undefined; told: number[] }> {
     const { ada, space, lives } = await threeWhoWatch(fields)
     const gate = Promise.withResolvers<void>()
@@ -79,7 +76,7 @@ describe.skipIf(!hasPostgres)('a subscriber to the activity of agents', () => {
     const told = lives.map(({ seen }) => seen.length)
     return { looks, told, running: lives[0]!.seen.findLast(isActive)?.agentActivity.runs[0] }
   }
-  /** One, if the periodic recheck of all followed agents happens at that time. */
+  /** Allow one read, because the periodic recheck of all followed agents may happen at that time. */
   const MOST_LOOKS = 1
 
   test.each([
@@ -111,7 +108,8 @@ describe.skipIf(!hasPostgres)('a subscriber to the activity of agents', () => {
     const agentsRead = vi.spyOn(parley.app.domain.entities, 'getMany')
     const { running, told } = await watchARun('agent { name } runs { id status }')
     expect(running?.status).toBe('RUNNING')
-    // Some subscribers may have received one event for two changes where others received two, so two thirds of the payloads are enough.
+    // Allow lookups for two thirds of the payloads, because some subscribers can receive one event for two changes where others
+    // receive two events.
     const answers = told.reduce((sum, count) => sum + count)
     expect(agentsRead.mock.calls.length).toBeLessThanOrEqual((answers * 2) / 3)
   })

@@ -32,7 +32,7 @@ describe('push notifications of A2A tasks', () => {
 
   async function clientOf(human: HumanViewer, spaceId: string, token: string | null = null) {
     const authorization = `Bearer ${token ?? (await parley.tokenOf(human))}`
-    // biome-ignore lint/suspicious/noExplicitAny: what a server answers, of any shape.
+    // biome-ignore lint/suspicious/noExplicitAny: the content can have any shape
     return async (method: string, params: object, origin = parley.origin): Promise<any> => {
       const response = await fetch(`${origin}/a2a/spaces/${spaceId}`, {
         method: 'POST',
@@ -47,7 +47,7 @@ describe('push notifications of A2A tasks', () => {
     configuration: { returnImmediately: true, ...configuration },
   })
 
-  test('the end of a task is sent once, with the client’s secrets, and the configuration is removed', async () => {
+  test('the end of a task is sent once, with the client’s secrets, and then the configuration is removed', async () => {
     const { human, space } = await parley.room()
     const { promise: gate, resolve: open } = Promise.withResolvers<void>()
     parley.models.script(steps([{ gate }, { text: 'Done.' }]))
@@ -109,7 +109,7 @@ describe('push notifications of A2A tasks', () => {
     const isOfTask = ([, key]: unknown[]) => String(key).includes(taskId)
     await until('the task is watched', () => hasten.mock.calls.some(isOfTask))
     await Promise.all(hasten.mock.results.map(({ value }) => value))
-    // As for a task that has been followed for long.
+    // Simulates a task that has been followed for a long time.
     await until('its next periodic check is far away', async () => {
       const changed = await prisma().$executeRaw`
         UPDATE job SET start_after = now() + interval '1 hour'
@@ -193,7 +193,7 @@ describe('push notifications of A2A tasks', () => {
     await none(taskId)
   })
 
-  /** A task that works until `open` is called, and its configuration. */
+  /** Starts a task that works until `open` is called, and its configuration. */
   async function followed(origin = parley.origin) {
     const { human, space } = await parley.room()
     const { promise: gate, resolve: open } = Promise.withResolvers<void>()
@@ -205,7 +205,7 @@ describe('push notifications of A2A tasks', () => {
     return { ask, taskId, url, open }
   }
 
-  test('a process that has stored a configuration may leave', async () => {
+  test('the process that has stored a configuration can end', async () => {
     const leaving = await startServer({ app: parley.app, config: { ...parley.app.platform.config, port: 0 } })
     const { taskId, url, open } = await followed(`http://127.0.0.1:${leaving.port}`)
     await leaving.close({ drain: false })
@@ -337,7 +337,7 @@ describe('push notifications of A2A tasks', () => {
     const [row] = await prisma().taskPush.findMany({ where: { taskId } })
     const others = Array.from({ length: 98 }, (_, n) => ({
       ...row!,
-      // Invalid, so that nothing checks these tasks.
+      // Invalid configurations, so that nothing checks these tasks.
       taskId: `new:${n.toString(16).padStart(32, '0')}`,
     }))
     await prisma().taskPush.createMany({ data: others })
@@ -348,7 +348,7 @@ describe('push notifications of A2A tasks', () => {
     expect(codes.toSorted()).toEqual(['LIMIT_EXCEEDED', 'LIMIT_EXCEEDED', 'posted'])
     const posted = (await parley.messages(space.id)).filter(({ senderId }) => senderId === human.id)
     expect(posted).toHaveLength(2)
-    // A message that cannot be posted keeps no room.
+    // A message that cannot be posted does not use up the limit.
     const { viewerId, taskId: firstId, id } = others[0]!
     await prisma().taskPush.delete({ where: { viewerId_taskId_id: { viewerId, taskId: firstId, id } } })
     const { error } = await ask('SendMessage', {

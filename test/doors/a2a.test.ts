@@ -45,14 +45,14 @@ describe('the A2A server', () => {
     return {
       post,
       get: (path: string) => fetch(`${parley.origin}${path}`, { headers: { authorization } }),
-      // biome-ignore lint/suspicious/noExplicitAny: what a server answers, of any shape.
+      // biome-ignore lint/suspicious/noExplicitAny: the content can have any shape
       async ask(path: string, method: string, params: object = {}): Promise<any> {
         const response = await post(path, { jsonrpc: '2.0', id: 1, method, params })
         return response.json()
       },
       async stream(path: string, method: string, params: object) {
         const response = await post(path, { jsonrpc: '2.0', id: 1, method, params })
-        // biome-ignore lint/suspicious/noExplicitAny: what a server sends, of any shape.
+        // biome-ignore lint/suspicious/noExplicitAny: the content can have any shape
         const seen: any[] = []
         const ended = readEvents(response, (event) => seen.push((event as { result: unknown }).result))
         return { seen, ended }
@@ -106,7 +106,7 @@ describe('the A2A server', () => {
     expect((await stranger.ask(`/a2a/spaces/${contextId}`, 'SendMessage', message('Hi'))).error.code).toBe(-32602)
   })
 
-  test('a client that leaves a stream causes no error', async () => {
+  test('a client that leaves a stream early causes no error', async () => {
     const { human, space } = await parley.room()
     parley.models.script(() => [{ hang: true }])
     const client = await clientOf(human)
@@ -127,7 +127,7 @@ describe('the A2A server', () => {
     errors.mockRestore()
   })
 
-  test('a stream brings the task, its text, and its end; a second client joins in the middle', async () => {
+  test('a stream sends the task, its text, and its end; a second client joins in the middle', async () => {
     const { human, space } = await parley.room()
     const { promise: gate, resolve: open } = Promise.withResolvers<void>()
     parley.models.script(
@@ -184,7 +184,7 @@ describe('the A2A server', () => {
         headers: { authorization: `Bearer ${secret}`, 'content-type': 'application/json', 'a2a-version': '1.0' },
         body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }),
       })
-    // biome-ignore lint/suspicious/noExplicitAny: what a server sends, of any shape.
+    // biome-ignore lint/suspicious/noExplicitAny: the content can have any shape
     const seen: any[] = []
     const ended = readEvents(await post('SendStreamingMessage', message('Go')), (event) => seen.push(event))
     const wait = post('SendMessage', message('Go on'))

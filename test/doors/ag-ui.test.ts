@@ -70,7 +70,7 @@ describe.each(RULE_STACKS)('the AG-UI endpoint on the %s stack', (stack) => {
       messages: { edges: [{ node: { text: 'Hi Bot' } }, { node: { text: 'Hello Ana, how are you?' } }] },
     })
     await events(agents(bot.id), { threadId: 't1', messages: [] })
-    // A conversation that is continued creates nothing, so that nothing is audited.
+    // Continuing a conversation creates nothing, so nothing is audited.
     await events(agents(bot.id), { threadId: 't1', messages: [userMessage('Hi again')] })
     const audited = await parley.app.platform.db.prisma.auditEntry.findMany({
       where: { actorId: ana.id, action: 'createSpace' },
@@ -109,7 +109,7 @@ describe.each(RULE_STACKS)('the AG-UI endpoint on the %s stack', (stack) => {
   })
 
   test('a thread has a single space, even if many requests and processes begin it at the same time', async () => {
-    // The embedded database belongs to one process.
+    // An embedded database can be used by one process only.
     const other = stack === 'embedded' ? null : await startTestServer({ beside: parley, worker: false })
     try {
       const bot = await parley.agent('Bot')
@@ -199,7 +199,7 @@ describe.each(RULE_STACKS)('the AG-UI endpoint on the %s stack', (stack) => {
       ]),
     )
     expect(Object.values(textsOf(found))).toEqual(expect.arrayContaining(['I am here too.', 'Hello both.']))
-    // Ana's own message is the client's.
+    // Ana's own message belongs to the client.
     expect(Object.values(textsOf(found))).not.toContain('Hello?')
   })
 
@@ -251,7 +251,7 @@ describe.each(RULE_STACKS)('the AG-UI endpoint on the %s stack', (stack) => {
       resume: [{ interruptId: decision.id, status: 'resolved', payload: {} }],
     })
     expect(wrong.status).toBe(400)
-    // A partial answer, given twice: late and repeated ones change nothing.
+    // An incomplete answer is sent twice. Late and repeated answers change nothing.
     const resume = [{ interruptId: form.id, status: 'resolved', payload: { size: 42 } }]
     for (let time = 0; time < 2; time++) {
       const left = interruptsOf(
@@ -259,7 +259,7 @@ describe.each(RULE_STACKS)('the AG-UI endpoint on the %s stack', (stack) => {
       )
       expect(left).toMatchObject([{ id: decision.id }])
     }
-    // Ana's approval is one of two.
+    // Two approvals are needed, and Ana's is the first.
     const approval = [{ interruptId: decision.id, status: 'resolved', payload: { approve: true } }]
     expect(interruptsOf(await events(url, { messages, resume: approval }))).toMatchObject([
       { reason: 'approval_required' },
@@ -276,7 +276,7 @@ describe.each(RULE_STACKS)('the AG-UI endpoint on the %s stack', (stack) => {
     expect(end.at(-1)).toMatchObject({ role: 'assistant', content: 'All done.' })
   })
 
-  test('a question in a thread is answered there', async () => {
+  test('a question in a thread is answered in that thread', async () => {
     const bot = await parley.agent('Bot', { toolset: 'SPACE_TOOLS' })
     const space = await parley.space(ana, [bot.id])
     parley.models.script(({ step }) => {
@@ -297,7 +297,7 @@ describe.each(RULE_STACKS)('the AG-UI endpoint on the %s stack', (stack) => {
     const resume = [{ interruptId: interrupt.id, status: 'resolved', payload: { text: '43' } }]
     const last = await events(spaces(space.id), { resume })
     expect(last.at(-1)).toMatchObject({ type: 'RUN_FINISHED', outcome: { type: 'success' } })
-    // An answer that is repeated is posted once.
+    // A repeated answer is posted once.
     await events(spaces(space.id), { resume })
     const rows = await parley.app.platform.db.prisma.message.findMany({
       where: { spaceId: space.id },
@@ -404,12 +404,12 @@ describe.each(RULE_STACKS)('the AG-UI endpoint on the %s stack', (stack) => {
     expect(await statusFor(agents(bot.id), await parley.tokenOf(parley.admin))).toBe(403)
     const closed = await parley.agent('Closed', { addableBy: 'ADMINS' } as object)
     expect(await statusFor(agents(closed.id), ofEve)).toBe(403)
-    // Threads belong to their human.
+    // A thread belongs to the human who began it.
     parley.models.script(steps(say('For Ana only.')))
     await events(agents(bot.id), { threadId: 'private', messages: [userMessage('Secret')] })
     const ofOther = await events(agents(bot.id), { threadId: 'private' }, ofEve)
     expect(ofOther.find(isOfType('MESSAGES_SNAPSHOT')).messages).toEqual([])
-    // A call of a space that Eve does not see.
+    // A call in a space that Eve may not see.
     const waiting = await askAgUi(agents(bot.id), ofEve, {
       resume: [{ interruptId: `tcl_${'1'.repeat(32)}`, status: 'resolved', payload: true }],
       ...input,

@@ -208,7 +208,7 @@ describe('the MCP server, against bad input', () => {
     expect(waitsOf(call('send_message'))).toBe(1)
   })
 
-  test('a client that disconnects ends its wait, and nothing is lost', async () => {
+  test('a client that disconnects ends its wait, and no result is lost', async () => {
     const { human: bob, space } = await parley.room('Bob')
     parley.models.script(() => [{ hang: true }])
     const impatient = rawClient(parley, await parley.tokenOf(bob))

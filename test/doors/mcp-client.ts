@@ -1,10 +1,10 @@
 import type { TestServer } from '../support/served.ts'
 
-/** The answer to one request: the status, the headers, and the JSON-RPC message with the id of the request. */
+/** The response to one request: the status, the headers, and the JSON-RPC message with the id of the request. */
 export interface Answer {
   status: number
   headers: Headers
-  // biome-ignore lint/suspicious/noExplicitAny: what a server answers, of any shape.
+  // biome-ignore lint/suspicious/noExplicitAny: the content can have any shape
   message: any
 }
 
@@ -24,7 +24,7 @@ const NAMED = ['name', 'uri', 'taskId'] as const
 
 let lastId = 0
 
-/** The body of a request in the protocol of 2026-07-28. */
+/** Returns the body of a request in the protocol version 2026-07-28. */
 export function requestOf(
   method: string,
   params: Record<string, unknown> = {},
@@ -74,20 +74,20 @@ export function rawClient({ origin }: Pick<TestServer, 'origin'>, token: string)
     return answerOf(response)
   }
 
-  /** The result of a tool; its structured content has what it did. */
+  /** Returns the result of a tool. Its structured content describes what the tool did. */
   async function call(name: string, args: object = {}, options: RawOptions & { more?: object } = {}) {
     const { message } = await ask('tools/call', { name, arguments: args, ...options.more }, options)
     return message.result ?? message
   }
 
-  /** Opens a stream. Returns what it has brought so far. */
+  /** Opens a stream. Returns the messages received so far. */
   async function listen(notifications: object, options: RawOptions = {}) {
     const params = { notifications }
     const response = await post(requestOf('subscriptions/listen', params, options), {
       ...options,
       headers: headersOf('subscriptions/listen', params, MODERN),
     })
-    // biome-ignore lint/suspicious/noExplicitAny: what a server sends, of any shape.
+    // biome-ignore lint/suspicious/noExplicitAny: the content can have any shape
     const seen: any[] = []
     if (!response.headers.get('content-type')?.startsWith('text/event-stream'))
       return { response, seen: [await response.json()], ended: Promise.resolve() }
@@ -125,6 +125,6 @@ export async function readEvents(response: Response, onMessage: (message: unknow
       }
     }
   } catch {
-    // The test has closed the stream.
+    // The error occurs because the test has closed the stream.
   }
 }

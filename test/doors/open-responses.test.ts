@@ -41,7 +41,7 @@ describe.each(RULE_STACKS)('the Open Responses endpoint on the %s stack', (stack
     return read
   }
   const textOf = ({ output }: Read): string => output.map(({ content }: Read) => content[0].text).join('\n')
-  /** The events of a stream without the first line of each. */
+  /** Returns the events of a stream, without the first line of each. */
   async function streamed(path: string, body: object | null = null): Promise<Read[]> {
     const response = await ask(path, body)
     expect(response.headers.get('content-type')).toContain('text/event-stream')
@@ -198,7 +198,7 @@ describe.each(RULE_STACKS)('the Open Responses endpoint on the %s stack', (stack
     expect(both).not.toContain(await spaceAfter('', 'After nothing'))
     expect(both).not.toContain(await spaceAfter('Hel', 'After a part'))
     expect(both).toContain(await spaceAfter('Hello.', 'After all of it'))
-    // One is left.
+    // One of the conversations remains.
     const left = await spaceAfter('Hel', 'After a part of the other')
     expect(both).toContain(left)
     const shared = await spaceAfter(null, 'Hi')
@@ -277,13 +277,13 @@ describe.each(RULE_STACKS)('the Open Responses endpoint on the %s stack', (stack
     expect(stream.at(-1)).toMatchObject({ type: 'response.failed', sequence_number: expect.any(Number) })
     expect(
       await failure('/chat/completions', { model: bot.id, messages: [{ role: 'user', content: 'Fail' }] }),
-      // Clients repeat requests after 5xx.
+      // Clients repeat requests after a 5xx response.
     ).toMatchObject({ status: 422 })
     const names = await parley.app.platform.db.prisma.space.findMany({ select: { name: true } })
     expect(names.filter(({ name }) => name.startsWith('xxx'))).toEqual([])
   })
 
-  test('a client that disappears stops nothing', async () => {
+  test('a client that disconnects stops nothing', async () => {
     const bot = await parley.agent('Bot')
     const { promise: goOn, resolve } = Promise.withResolvers<void>()
     parley.models.script(async ({ step }) => {

@@ -32,7 +32,7 @@ const messageOf = (seq: number, text: string, more: Partial<ShownMessage> = {}):
 })
 
 describe('the texts of a turn', () => {
-  test('are complete in a response, even if one appears before another that was sent', () => {
+  test('are complete in a response, even if an earlier one appears after a later one was sent', () => {
     const events = new ResponseEvents(ASKED, { startingAfter: -1, maxEventBytes: 1_000_000 })
     const texts: Record<string, string> = {}
     const sent = LATE.flatMap((view) => events.next(view))

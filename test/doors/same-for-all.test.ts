@@ -13,7 +13,7 @@ interface Opening {
   body: object
 }
 
-/** Everything that all doors share: signing in, limits, bodies, origins, and the end of a token. */
+/** Tests what all protocol endpoints share: sign-in, limits, bodies, origins, and the end of a token. */
 describe('every door', () => {
   let parley: TestServer
   let ada: HumanViewer

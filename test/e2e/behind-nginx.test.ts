@@ -20,7 +20,7 @@ const WATCH = `subscription ($spaceId: ID!, $after: StreamCursor) { spaceMessage
   __typename cursor
   ... on SpaceSnapshot { space { messages(last: 100) { edges { node { text } } } } }
   ... on MessagePosted { message { text } } } }`
-/** How many people send at the same time while a process restarts, and for how many messages each. */
+/** How many people send messages at the same time while a process restarts, and how many messages each sends. */
 const SENDERS = 8
 const MESSAGES = 40
 
@@ -57,7 +57,7 @@ describe.skipIf(!canStartNginx() || !hasServices)('behind nginx, with TLS, a pat
         PARLEY_RATE_MESSAGES: '0',
       },
     })
-  /** A request to nginx, like one from a browser or service. */
+  /** Sends a request to nginx, as a browser or service does. */
   const ask = (url: string, init: RequestInit = {}) =>
     fetch(url.startsWith('/') ? base + url : url, { ...init, dispatcher })
   const bearer = () => ({ authorization: `Bearer ${token}` })
@@ -67,7 +67,7 @@ describe.skipIf(!canStartNginx() || !hasServices)('behind nginx, with TLS, a pat
       headers: { 'content-type': 'application/json', ...bearer(), ...headers },
       body: JSON.stringify({ query, variables }),
     })
-  /** A client of one of the processes that bypasses nginx. */
+  /** Creates a client of one of the processes, which bypasses nginx. */
   const near = (secret = token) => createParleyClient({ origin: apis[1]?.origin ?? '', token: secret })
 
   beforeAll(async () => {
@@ -147,7 +147,7 @@ describe.skipIf(!canStartNginx() || !hasServices)('behind nginx, with TLS, a pat
     expect((await ask('/metrics')).status).toBe(401)
   })
 
-  /** Reads a response until a text has arrived. */
+  /** Reads a response until it contains a text. */
   async function arrives(answer: Awaited<ReturnType<typeof ask>>, text: string): Promise<void> {
     let all = ''
     const reader = answer.body?.pipeThrough(new TextDecoderStream() as never).getReader()
@@ -172,7 +172,7 @@ describe.skipIf(!canStartNginx() || !hasServices)('behind nginx, with TLS, a pat
     await client.close()
   })
 
-  /** Signs a page in, and returns the headers of its requests. */
+  /** Signs a page in, and returns the headers for its requests. */
   async function signIn(): Promise<Record<string, string>> {
     const page = { origin: nginx.origin, 'sec-fetch-site': 'same-origin', 'x-parley-csrf': '1' }
     const answer = await ask('/auth/token', {
@@ -191,7 +191,7 @@ describe.skipIf(!canStartNginx() || !hasServices)('behind nginx, with TLS, a pat
     ['by a cookie', signIn],
   ])('an event arrives at once: the single connection mode, which needs one process, %s', async (way, signedIn) => {
     for (let attempt = 0; attempt < 4; attempt++) {
-      // Another session may be routed to the other process.
+      // The requests of another session can be routed to the other process.
       const headers = await signedIn()
       const opening = await ask('/graphql', { method: 'PUT', headers })
       const stream = await opening.text()
@@ -211,7 +211,7 @@ describe.skipIf(!canStartNginx() || !hasServices)('behind nginx, with TLS, a pat
     }
   })
 
-  /** A browser's socket to nginx, with the origin of the page. */
+  /** Opens a browser's socket to nginx, with the origin of the page. */
   function openSocket(onConnected: () => void = () => {}) {
     const certificate = nginx.certificate
     const page = nginx.origin
@@ -249,7 +249,7 @@ describe.skipIf(!canStartNginx() || !hasServices)('behind nginx, with TLS, a pat
       }
     }
     let isOver = false
-    // graphql-ws would repeat the subscription with its first variables, so the test subscribes again with the last cursor.
+    // graphql-ws would repeat the subscription with its first variables. So the test subscribes again with the last cursor.
     const watching = (async () => {
       while (!isOver) await watch().catch(() => {})
     })()
@@ -318,7 +318,7 @@ describe.skipIf(!canStartNginx() || !hasServices)('behind nginx, with TLS, a pat
       const outside: string[] = []
       const errors: string[] = []
       page.on('request', (request) => request.url().startsWith(`${base}/`) || outside.push(request.url()))
-      // Chromium loads no service worker over TLS with an unknown certificate.
+      // Over TLS with an unknown certificate, Chromium does not load service workers.
       const isOfWorker = (text: string) => text.includes('SSL certificate error occurred when fetching the script')
       page.on('console', (line) => line.type() === 'error' && !isOfWorker(line.text()) && errors.push(line.text()))
       page.on('pageerror', ({ message }) => errors.push(message))

@@ -27,7 +27,7 @@ describe.each(STACKS)('a conversation, %s', (stack) => {
   afterAll(() => parley?.close())
   beforeEach(() => parley.models.reset())
 
-  /** Plays an agent that posts the text; from the third piece on, the pieces wait for `goOn`. */
+  /** Makes an agent post the text. From the third piece on, the pieces wait for `goOn`. */
   function play(name: string) {
     const { promise, resolve: goOn } = Promise.withResolvers<void>()
     const gate = (index: number) => (index === 3 ? promise : undefined)
@@ -62,7 +62,7 @@ describe.each(STACKS)('a conversation, %s', (stack) => {
 
       const [runId = ''] = await say(client, spaceId, 'Hello')
       const run = watchRun(client, runId)
-      // The model still waits: the text so far is visible.
+      // The text is visible so far, while the model still waits.
       await space.first(isA('MessageTextDelta'))
       expect(eventsOf(space).some(({ __typename }) => __typename === 'MessageFinished')).toBe(false)
       await activity.first(({ agentActivity }) =>
@@ -130,7 +130,7 @@ describe.each(STACKS)('a conversation, %s', (stack) => {
     }
   })
 
-  /** A client that loses its subscription after each event, until the text is complete. */
+  /** Runs a client that loses its subscription after each event, until the text is complete. */
   async function cutOffAtEveryEvent(client: ParleyClient, spaceId: string, first: SpaceEvent): Promise<SpaceEvent[]> {
     const events = [first]
     for (;;) {
@@ -173,7 +173,7 @@ describe.skipIf(!hasServices)('two API processes and one worker', () => {
     expect(rebuild([...left.slice(0, half + 1), ...eventsOf(resumed)])).toEqual(rebuild(left))
   })
 
-  test('a member removed through one is disconnected from the other by a signal', async () => {
+  test('a member removed through one process is disconnected from the other by a signal', async () => {
     const bob = await parley.person('Bob')
     const spaceId = await createSpace(ada.at(0), [])
     await addByAdmin(spaceId, bob.id)

@@ -4,10 +4,10 @@ import { type ParleyProcess, startParley } from '../support/parley-process.ts'
 import { createTestDatabase, hasPostgres } from '../support/postgres.ts'
 import { canStartRedis, startThrowawayRedis, type ThrowawayRedis } from '../support/throwaway-redis.ts'
 
-/** Whether PostgreSQL and a Redis for one test are available. */
+/** Whether the machine has PostgreSQL and can start a Redis for one test. */
 export const hasServices = hasPostgres && canStartRedis()
 
-/** `embedded`: one process for everything; `services`: PostgreSQL, Redis, API processes and a worker. */
+/** `embedded` is one process for everything; `services` are PostgreSQL, Redis, API processes and a worker. */
 export type Stack = 'embedded' | 'services'
 
 export const STACKS: Stack[] = hasServices ? ['embedded', 'services'] : ['embedded']
@@ -16,15 +16,15 @@ export const STACKS: Stack[] = hasServices ? ['embedded', 'services'] : ['embedd
 export interface Deployment {
   /** The API processes. */
   apis: ParleyProcess[]
-  /** The process that executes runs: the same one when embedded. */
+  /** The process that executes runs; the same process as the API when embedded. */
   worker: ParleyProcess
   /** Starts another process that executes runs. */
   startWorker(): Promise<ParleyProcess>
   models: ModelServer
-  /** The Redis of this deployment alone; null when embedded. */
+  /** The Redis that only this deployment uses; null when embedded. */
   redis: ThrowawayRedis | null
   admin: ParleyClient
-  /** A person with a token, and that person's clients at any of the API processes. */
+  /** Creates a person with a token, and that person's clients of all API processes. */
   person(name: string): Promise<Person>
   agent(name: string, model: string): Promise<string>
   close(): Promise<void>
@@ -33,7 +33,7 @@ export interface Deployment {
 export interface Person {
   id: string
   token: string
-  /** A client of the process with this index; closed together with the deployment. */
+  /** A client of the process with this index. It is closed together with the deployment. */
   at(index: number): ParleyClient
 }
 
@@ -94,12 +94,12 @@ export async function deploy(stack: Stack, apiCount = 1, settings: Record<string
   }
 }
 
-// biome-ignore lint/suspicious/noExplicitAny: read freely by tests
+// biome-ignore lint/suspicious/noExplicitAny: assertions read fields that are not typed
 export type Json = any
 
 /**
- * Sends one mutation and returns its payload, or the one object in it.
- * @throws with the response if it is of another type
+ * Sends one mutation. Returns its payload, or the only object in the payload. @throws with the response if it is of another
+ * type
  */
 export async function mutate(client: ParleyClient, field: string, payload: string): Promise<Json> {
   const answer = await client.ask<Json>(
@@ -118,7 +118,7 @@ export async function createSpace(client: ParleyClient, memberIds: string[]): Pr
   return (await mutate(client, field, 'CreateSpacePayload { space { id } }')).id
 }
 
-/** Posts, and returns the ids of the runs that it triggered. */
+/** Posts a message, and returns the ids of the runs that it triggered. */
 export async function say(client: ParleyClient, spaceId: string, text: string): Promise<string[]> {
   const field = `sendMessage(input: { spaceId: "${spaceId}", text: "${text}" })`
   const runs: Json[] = await mutate(client, field, 'SendMessagePayload { runs { id } }')

@@ -22,7 +22,7 @@ const DECIDE = `mutation ($input: DecideToolCallInput!) {
   decideToolCall(input: $input) { ... on Error { message } ... on DecideToolCallPayload { toolCall { approval { state } } } } }`
 const MESSAGES = 'query ($id: ID!) { space(id: $id) { messages { edges { node { text sender { kind } } } } } }'
 
-/** Keeps the messages of an AG-UI stream as its clients do. */
+/** Stores the messages of an AG-UI stream as its clients do. */
 function createAgUiMessages() {
   const messages = new Map<string, { role: string; content: string }>()
   return {
@@ -41,7 +41,7 @@ function createAgUiMessages() {
   }
 }
 
-/** Reads a stream of Open Responses to its end. Returns the texts that its deltas make. */
+/** Reads a stream of Open Responses to its end. Returns the texts that its deltas form. */
 async function textsOfResponse(response: Response): Promise<string[]> {
   const texts: string[] = []
   for (const block of (await response.text()).split('\n\n')) {
@@ -71,7 +71,7 @@ describe.skipIf(!hasServices)('one conversation through every door', () => {
   })
   afterAll(() => parley?.close())
 
-  test('is begun by MCP, approved by MCP and GraphQL, followed by AG-UI over the death of the worker, and rejoined by Open Responses', async () => {
+  test('is begun by MCP, approved by MCP and GraphQL, followed by AG-UI while a worker dies, and continued by Open Responses', async () => {
     const [first, second] = parley.apis as [Deployment['worker'], Deployment['worker']]
     const { promise: gate, resolve: goOn } = Promise.withResolvers<void>()
     const chunks = [`{"text":"${HALF}`, gate, `${ANSWER.slice(HALF.length)}"}`]
@@ -130,7 +130,7 @@ describe.skipIf(!hasServices)('one conversation through every door', () => {
     const written: string[] = shown.data.space.messages.edges.flatMap(({ node }: Json) =>
       node.sender.kind === 'AGENT' && node.text !== '' ? [node.text] : [],
     )
-    // The message of the dead worker stays, as interrupted.
+    // The message of the dead worker remains, marked as interrupted.
     expect(written).toEqual([QUESTION, HALF, ANSWER])
     expect(messages.texts()).toEqual(written)
     expect(await textsOfResponse(rejoined)).toEqual(written)

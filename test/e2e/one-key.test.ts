@@ -58,7 +58,7 @@ describe('a server with nothing but ANTHROPIC_API_KEY', () => {
     const space = watchSpace(ada, spaceId)
     await space.first(isA('SpaceSnapshot'))
     await say(ada, spaceId, 'Hello')
-    // The model still waits: the text so far is visible.
+    // The text is visible so far, while the model still waits.
     await space.first(isA('MessageTextDelta'))
     expect(eventsOf(space).some(({ __typename }) => __typename === 'MessageFinished')).toBe(false)
     goOn()

@@ -14,7 +14,7 @@ import { startThrowawayRedis } from '../support/throwaway-redis.ts'
 import { until } from '../support/until.ts'
 import { hasServices, type Json } from './deployed.ts'
 
-// A dozen processes start and end here: on a busy machine each takes seconds.
+// A long timeout, because a dozen processes start and end here. On a busy machine, each takes seconds.
 vi.setConfig({ testTimeout: 90_000 })
 
 const closing: (() => Promise<unknown>)[] = []
@@ -22,7 +22,7 @@ afterEach(async () => {
   for (const close of closing.splice(0).reverse()) await close()
 })
 
-/** Runs a process that fails at startup, and returns its output and exit code. */
+/** Runs a process that fails at startup. Returns its output and exit code. */
 async function refusal(settings: Record<string, string>): Promise<{ code: number | null; lines: string[] }> {
   const parley = await startParley({ settings, untilReady: false })
   closing.push(() => parley.kill())
@@ -44,7 +44,7 @@ async function dataDirectory(): Promise<string> {
   return directory.path
 }
 
-/** A signed-in page. */
+/** Opens a signed-in page. */
 async function openSocket({ origin, adminToken }: ParleyProcess): Promise<WebSocket> {
   const socket = new WebSocket(`${origin.replace('http', 'ws')}/graphql`, 'graphql-transport-ws')
   await new Promise((resolve) => socket.once('open', resolve))
@@ -100,7 +100,7 @@ describe('a start with an invalid environment', () => {
     expect(lines).toEqual([expect.stringContaining(DATA_DIR)])
     expect((await fetch(`${first.origin}/health/ready`)).ok).toBe(true)
     await first.kill()
-    // The new process acquires the lock of a dead one.
+    // The new process acquires the lock that a dead process held.
     await start({ DATA_DIR })
   })
 

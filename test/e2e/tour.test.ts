@@ -7,7 +7,7 @@ import type { Json } from './deployed.ts'
 
 const tour = readFileSync(path.resolve(import.meta.dirname, '../../docs/tour.md'), 'utf8')
 const blocks = [...tour.matchAll(/```graphql\n(.*?)```/gs)].map(([, text]) => text ?? '')
-/** The operation with that name in docs/tour.md. */
+/** Returns the operation with that name in docs/tour.md. */
 const shown = (name: string) =>
   blocks.find((text) => new RegExp(`^\\w+ ${name}\\b`).test(text)) ?? `docs/tour.md has no ${name}`
 
@@ -19,7 +19,7 @@ describe('docs/tour.md, word for word, with the demo model', () => {
     clients.push(client)
     return client
   }
-  /** Sends an operation of the tour with some words replaced, and returns its fields, none of which is an error. */
+  /** Sends an operation of the tour with some words replaced. Returns its fields, none of which may be an error. */
   async function run(
     client: ParleyClient,
     name: string,
@@ -93,7 +93,7 @@ describe('docs/tour.md, word for word, with the demo model', () => {
     )
   })
 
-  /** Sends the request of the tour's curl command. */
+  /** Sends the request of the curl command in the tour. */
   async function curl(words: Record<string, string>): Promise<void> {
     const command = /curl -s [^`]*/.exec(tour)?.[0] ?? ''
     const text = Object.entries(words).reduce((before, [from, to]) => before.replace(from, to), command)

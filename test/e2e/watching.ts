@@ -22,7 +22,7 @@ const RUN_EVENTS = `
 const ACTIVITY = `
   subscription Activity($spaceId: ID!) { agentActivity(spaceId: $spaceId) { active agent { name } runs { id status } } }`
 
-/** One event of a space, untyped. */
+/** An event of a space, without types. */
 export type SpaceEvent = Json
 
 export const watchSpace = (client: ParleyClient, spaceId: string, after?: string): LiveEvents<Json> =>
@@ -32,7 +32,7 @@ export const watchRun = (client: ParleyClient, runId: string, after?: string): L
 export const watchActivity = (client: ParleyClient, spaceId: string): LiveEvents<Json> =>
   client.subscribe<Json, object>(ACTIVITY, { spaceId })
 
-/** The same subscription over server-sent events: calls `onEvent` with each until `signal` aborts. */
+/** Opens the same subscription over server-sent events, and calls `onEvent` with each event until `signal` aborts. */
 export async function watchSpaceBySse(
   origin: string,
   token: string,
@@ -59,7 +59,10 @@ export async function watchSpaceBySse(
   }
 }
 
-/** A client's view of a space's messages after these events: by id, the text that it assembles itself. */
+/**
+ * Returns the messages of a space as a client that has received these events sees them: by id, the text that the client
+ * assembles.
+ */
 export function rebuild(events: SpaceEvent[]): Map<string, { status: string; text: string }> {
   const messages = new Map<string, { status: string; text: string }>()
   const put = ({ id, status, text }: Json) => messages.set(id, { status, text })
@@ -84,7 +87,7 @@ export function rebuild(events: SpaceEvent[]): Map<string, { status: string; tex
   return messages
 }
 
-/** Leaves out the usage of a message's runs, because that event arrives two seconds after they began. */
+/** Leaves out the usage of a message's runs. That event arrives two seconds after the runs began. */
 const isOfConversation = ({ __typename }: SpaceEvent): boolean => __typename !== 'MessageUpdated'
 
 export const eventsOf = (live: LiveEvents<Json>): SpaceEvent[] =>

@@ -23,7 +23,7 @@ const LOOK_UP: ToolInput = {
   execution: 'EXTERNAL',
 }
 
-/** 004, "Async Tool Completion". */
+/** Requirement 004, "Async Tool Completion". */
 describe.each(RULE_STACKS)('asynchronous tools of a persistent agent, on the %s stack', (stack) => {
   let parley: TestApplication
   let thinking: Thinking
@@ -51,7 +51,7 @@ describe.each(RULE_STACKS)('asynchronous tools of a persistent agent, on the %s 
     return (await parley.app.domain.tokens.authenticate(secret)) as ServiceViewer
   }
 
-  /** Calls the tool and ends; the next cycle reads the result. */
+  /** The agent calls the tool and ends its cycle. The next cycle reads the result. */
   const lookUpAndEnd = (request: ModelRequest) =>
     inboxIn(request).includes('TOOL_RESULT')
       ? [{ text: 'I have the result.' }]

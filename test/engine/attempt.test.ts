@@ -22,7 +22,7 @@ const BEGINNING: StreamPart[] = [
   { type: 'text-delta', id: 't', delta: 'a' },
 ]
 
-/** Starts an attempt with a model of this response; `begun` resolves with its first delta. */
+/** Starts an attempt with a model that gives this response. `begun` resolves with the first delta. */
 function asking(doStream: DoStream, signal: AbortSignal) {
   const { promise: begun, resolve } = Promise.withResolvers<void>()
   const parts = {

@@ -1,7 +1,7 @@
 import { describeBrokenRuns } from '../support/broken-off.ts'
 import { runsOf, sampleOf } from '../support/effort.ts'
 
-/** One statement of each kind of run; in the long form of the test, all statements. */
+/** One statement of each kind of run. The long form of the test covers all statements. */
 describeBrokenRuns({
   choose: (count) =>
     sampleOf(

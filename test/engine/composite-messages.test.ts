@@ -35,7 +35,7 @@ describe.skipIf(!hasPostgres)('composite messages', () => {
   afterAll(() => parley?.close())
   beforeEach(() => parley.models.reset())
 
-  /** Plays Ada's steps for a message by the human, and waits for the end of her run. */
+  /** Plays Ada's steps for a message by the human, and waits until her run has ended. */
   async function play(room: Awaited<ReturnType<typeof spaceToolsRoom>>, ...generations: ModelAction[][]) {
     parley.models.script(forAgent('Ada', steps(...generations)))
     const { runs } = await parley.send(room.human, room.space.id, 'Go')
@@ -121,7 +121,7 @@ describe.skipIf(!hasPostgres)('composite messages', () => {
   })
 
   describe('while they are generated', () => {
-    /** The texts of a message's parts as a reader assembles them from the deltas. */
+    /** Returns the texts of a message's parts, as a reader assembles them from the deltas. */
     function assemble(entries: { event: { type: string } }[], messageId: string): string[] {
       const texts: string[] = []
       for (const { event } of entries) {
@@ -253,7 +253,7 @@ describe.skipIf(!hasPostgres)('composite messages', () => {
       const named = Object.fromEntries(
         Object.entries(fault).map(([name, value]) => [name, typeof value === 'string' ? (ids[value] ?? value) : value]),
       )
-      // The faulty field comes first, since a text may stream only after the fields before it are valid.
+      // The invalid field comes first, because a text streams only if the fields before it are valid.
       const input = { ...named, spaceId: space.id, text: 'Hello', ...named }
       const run = await play(room, [{ toolCall: 'sendSpaceMessage', input }], [{ text: 'Well.' }])
       expect(run).toMatchObject({ status: 'COMPLETED' })

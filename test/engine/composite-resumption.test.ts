@@ -8,7 +8,7 @@ import { hasPostgres } from '../support/postgres.ts'
 import { callsOf, messagesOf, sayIn, spaceToolsRoom, textsOf } from '../support/space-tools.ts'
 import { until } from '../support/until.ts'
 
-/** Moves a run from one worker to another midway: `one` posts and reads, and workers start and end beside it. */
+/** Moves a run from one worker to another before it ends. `one` posts and reads, and workers start and end. */
 describe.skipIf(!hasPostgres)('a run with composite messages that another worker takes over', () => {
   let one: TestApplication
 
@@ -18,7 +18,7 @@ describe.skipIf(!hasPostgres)('a run with composite messages that another worker
   afterAll(() => one?.close())
   beforeEach(() => one.models.reset())
 
-  /** Plays the steps; the first worker plays step `heldAt` as `first`, and is stopped once `reached` is true. */
+  /** Plays the steps. The first worker plays step `heldAt` as `first`, and is stopped once `reached` is true. */
   async function handOver(options: {
     tools?: ToolInput[]
     names?: string[]

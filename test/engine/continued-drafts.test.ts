@@ -13,10 +13,10 @@ const EVENTS = `subscription ($id: ID!) { spaceMessages(spaceId: $id) {
   ... on MessageFinished { message { id status text } } } }`
 const RUN_EVENTS = `subscription ($id: ID!) { runEvents(runId: $id) { __typename ... on RunToolInputDelta { toolCallId delta } } }`
 
-// biome-ignore lint/suspicious/noExplicitAny: events, read freely by assertions
+// biome-ignore lint/suspicious/noExplicitAny: assertions read fields that are not typed
 type Event = any
 
-/** The texts of agents' messages, as a client builds them from the events alone. */
+/** Returns the texts of agents' messages as a client builds them from the events alone. */
 function textsFrom(events: Event[]): string[] {
   const texts = new Map<string, string>()
   for (const { spaceMessages: event } of events) {
@@ -40,13 +40,13 @@ describe.each(RULE_STACKS)('a message whose stream was interrupted, on the %s st
   const DONE: ModelAction[] = [{ text: 'Done.' }]
   const say = (text: string): ModelAction => ({ toolCall: 'send_message', input: { text } })
 
-  /** Writes the text up to the end, waits until a viewer has received all of it, and disconnects. */
+  /** Writes the text up to the end, waits until a viewer has received all of it, and then disconnects. */
   const breakingAfter = (tool: string, input: object, seen: Promise<unknown>): ModelAction[] => [
     { toolCall: tool, input, chunks: [JSON.stringify(input).slice(0, -2), seen] },
     { disconnect: true },
   ]
 
-  /** Plays the generations, the first of which is cut off once a viewer has received its text. */
+  /** Plays the generations. The first one is cut off once a viewer has received its text. */
   async function play(text: string, ...generations: ModelAction[][]) {
     const { human, space, agent } = await parley.room('Ada')
     const client = await parley.clientOf(human)

@@ -195,7 +195,7 @@ describe.each(RULE_STACKS.slice(-1))('fallbacks, on the %s stack', (stack) => {
 
     async function failFiveTimes() {
       parley.models.script(failing)
-      // Two generations for each model, and a final one.
+      // Each model has two generations, and a final one.
       for (let run = 0; run < 2; run++) await asked()
       expect(await restsUntil()).toBeNull()
       await asked({ maxSteps: 1 })

@@ -9,7 +9,7 @@ import { steps } from '../support/model-server-script.ts'
 import { until } from '../support/until.ts'
 
 const PNG = Buffer.from('\x89PNG\r\n\x1a\n0000', 'latin1')
-/** An empty archive, which its server calls a PDF file. */
+/** An empty archive that its server labels as a PDF file. */
 const ZIP = Buffer.from(`504b0506${'00'.repeat(18)}`, 'hex')
 const TEXT_TOOL = {
   name: 'fetch_data',
@@ -85,7 +85,7 @@ describe.each(RULE_STACKS)('an image that a tool returns, on the %s stack', (sta
         expect(JSON.stringify(call?.output)).not.toContain(data)
         expect(call?.output).toContain(WORDS)
         const files = await parley.app.domain.files.ofCalls(parley.admin, [call!.id])
-        // Its bytes are no whole picture.
+        // Its bytes are not a complete picture.
         expect(files[0]).toMatchObject([
           { mediaType: 'application/octet-stream', size: PNG.byteLength, messageId: null },
         ])
@@ -238,7 +238,7 @@ describe.each(RULE_STACKS)('an image that a tool returns, on the %s stack', (sta
     expect(files).toMatchObject([{ mediaType: 'application/zip', size: ZIP.byteLength }])
   })
 
-  test('an image from a confidential space is read only by runs with access to that space', async () => {
+  test('an image from a confidential space is read only by runs that may read that space', async () => {
     const { agent, human, space } = await parley.room(
       'Eva',
       {

@@ -19,7 +19,7 @@ describe.each(RULE_STACKS)('a generation, on the %s stack', (stack) => {
   afterAll(() => parley?.close())
   beforeEach(() => parley.models.reset())
 
-  /** Posts "Begun" except for its last character; then the given action happens. */
+  /** Posts "Begun" without its last character, and then performs the given action. */
   const beginning = (then: ModelAction): ModelAction[] => [
     { toolCall: 'send_message', input: '{"text":"Begun"}', chunks: ['{"text":"Begu'] },
     then,
@@ -113,7 +113,7 @@ describe.each(RULE_STACKS)('a generation, on the %s stack', (stack) => {
     const result = { say: 'Yes', by: 'me' }
     await parley.app.domain.control.submitToolResult(human, { toolCallId: calls.at(-1)?.id ?? '', result })
     expect(await parley.runWhen(runId)).toMatchObject({ status: 'COMPLETED' })
-    // Without the instructions, which contain the current name of the space.
+    // Compared without the instructions, because they contain the current name of the space.
     const sent = parley.models.requests.map(({ body }) => JSON.stringify(body.messages.slice(1)).slice(0, -1))
     expect(sent).toHaveLength(4)
     for (const [index, before] of sent.slice(0, -1).entries()) expect(sent[index + 1]?.startsWith(before)).toBe(true)

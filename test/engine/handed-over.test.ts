@@ -32,7 +32,7 @@ describe.each(RULE_STACKS)('a call that workers hand over to one another, on the
     await parley?.close()
   })
 
-  /** A run whose model first calls the tool, and then reports it. */
+  /** Starts a run whose model first calls the tool, and then reports the result. */
   async function booking(name: string, input: object) {
     const url = `http://127.0.0.1:${(service.address() as AddressInfo).port}/`
     const book = { name: 'book', description: 'Books.', inputSchema: { type: 'object' }, execution: 'HTTP' as const }
@@ -43,7 +43,7 @@ describe.each(RULE_STACKS)('a call that workers hand over to one another, on the
     return { space, runId: runs[0]?.id ?? '' }
   }
 
-  /** Resolves when the next worker has called the tool as well. */
+  /** Resolves when the next worker has also called the tool. */
   async function startNext(): Promise<void> {
     const before = calls.length
     await parley.app.startWorker()

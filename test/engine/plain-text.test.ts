@@ -30,7 +30,7 @@ describe.each(RULE_STACKS)('closing text, on the %s stack', (stack) => {
 
   const spoken = (more: object = {}) => stage.bot('Bot', { toolset: 'ACTIVE_SPACE', plainText: undefined, ...more })
 
-  /** Posts "Go" and returns what the agent has posted, and its run, once that has ended. */
+  /** Posts "Go". When the agent's run has ended, returns the run and what the agent has posted. */
   async function play(agent: Named, ...generations: ModelAction[][]) {
     parley.models.script(inTurn(...generations))
     const space = await stage.space('Room', [ada, agent], { routing: 'BROADCAST' })

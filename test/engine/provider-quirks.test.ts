@@ -11,20 +11,20 @@ import {
   startRawModelServer,
 } from '../support/raw-model-server.ts'
 
-// These response forms come from public bug reports about servers with the Chat Completions API: vercel/ai#6687, #14277,
+// Response forms from public bug reports about servers with the Chat Completions API: vercel/ai#6687, #14277,
 // QwenLM/qwen-code#6249, agentgateway#1989, ollama#15457, #7881, opencode#39968, OmniRoute#8210, hermes-agent#65631.
 
 const DONE: RawAnswer = { events: [chunk({ content: 'done' }), FINISHED] }
 const GET_RUNS = chunk({ tool_calls: [called('c0', 'get_my_runs', '{}')] })
 
-/** Plays the first responses in order, then the closing text. */
+/** Plays these responses in order, and then a closing text. */
 const inOrder =
   (...answers: (readonly (object | string)[])[]) =>
   (n: number): RawAnswer =>
     answers[n] === undefined ? DONE : { events: answers[n] }
 
 const spoken = saying('c1', 'spoken')
-/** Two calls, get_my_runs and then send_message. */
+/** Two calls: get_my_runs, and then send_message. */
 const TWO_CALLS: Record<string, (n: number) => RawAnswer> = {
   'two calls that both have index 0': inOrder([
     chunk({ tool_calls: [called('c1', 'get_my_runs', '{}')] }),
@@ -96,7 +96,7 @@ const WORKING: Record<string, (n: number) => RawAnswer> = {
   ]),
 }
 
-/** The provider's response to every request, the expected error text of the run, and how often the provider is called. */
+/** The provider's response to every request, the expected error of the run, and how often the provider is called. */
 const FAILING: Record<string, { answer: RawAnswer; error: string | RegExp; calls: number; advice: RegExp }> = {
   'an error as a string': {
     answer: { events: [GET_RUNS, { error: 'STREAM_EXPLODED' }] },

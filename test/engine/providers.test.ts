@@ -8,20 +8,20 @@ import { answer, thinkingOn } from '../support/thinking.ts'
 const KEY = 'a-key-that-nobody-may-see'
 const WRONG_KEY = 'another-key-that-nobody-may-see'
 
-/** The whole prompt, in the order in which a provider caches it, without the cache marks. */
+/** Returns the whole prompt without the cache marks, in the order in which a provider caches it. */
 function sentTo({ body, endpoint }: ModelRequest): string {
   const { tools, system, systemInstruction, messages, input, contents } = body
   const text = JSON.stringify([tools, system ?? systemInstruction, messages ?? input ?? contents])
   return endpoint === 'anthropic' ? text.replaceAll(',"cache_control":{"type":"ephemeral"}', '') : text
 }
 
-/** The output limit of a model. Anthropic adds the budget for reasoning. */
+/** Returns the output limit of a model. Anthropic adds the budget for reasoning. */
 function mostTokensOf(body: ModelRequest['body']): number {
   const { max_tokens, max_output_tokens, generationConfig, thinking } = body
   return (max_tokens ?? max_output_tokens ?? generationConfig.maxOutputTokens) - (thinking?.budget_tokens ?? 0)
 }
 
-/** The common start of both texts, as a share of the shorter one. */
+/** Returns the length of the common beginning of two texts, as a share of the shorter text. */
 function sharedPart(one: string, other: string): number {
   const shorter = Math.min(one.length, other.length)
   let shared = 0
@@ -63,7 +63,7 @@ describe.each(RULE_STACKS.slice(-1))('models of every provider, on the %s stack'
     texts.map((text) => ({ toolCall: 'send_message', input: { text } }))
 
   describe.each(['gpt:gpt-5-mini', 'local:qwen3', 'claude:claude-opus-4-1', 'gemini:gemini-3-pro'])('%s', (model) => {
-    test('reason, post twice in one step, read their results and end; their tokens are counted, including cached ones', async () => {
+    test('reason, post twice in one step, read the results and end; their tokens are counted, including cached ones', async () => {
       server.script(
         steps(
           [
@@ -115,7 +115,7 @@ describe.each(RULE_STACKS.slice(-1))('models of every provider, on the %s stack'
       await asked({ model, instructions: `You are the host. ${'Be kind. '.repeat(200)}` })
       const sent = server.requests.map(sentTo)
       expect(sent).toHaveLength(4)
-      // The shorter one differs at its end in the closing brackets.
+      // At its end, the shorter prompt differs in the closing brackets.
       for (const [index, next] of sent.slice(1).entries())
         expect(sharedPart(sent[index] ?? '', next)).toBeGreaterThan(0.99)
     })

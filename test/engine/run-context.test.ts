@@ -50,14 +50,14 @@ describe('the effects of a call', () => {
     expect(applyEffects(CONTEXT, effects).run).toEqual({ ...RUN, ...changed })
   })
 
-  test('a space becomes and stays the active one', () => {
+  test('a space that was entered becomes and stays the active one', () => {
     const entered = { id: 'spc_a', seq: 7 }
     const after = applyEffects(CONTEXT, { entered })
     expect(after.activeSpace).toEqual(entered)
     expect(applyEffects(after, { learned: { label: ['spc_c'] } }).activeSpace).toEqual(entered)
   })
 
-  test('an ending stays', () => {
+  test('an end of the run stays', () => {
     const after = applyEffects(CONTEXT, { ending: SKIP })
     expect(after.ending).toEqual(SKIP)
     expect(applyEffects(after, {}).ending).toEqual(SKIP)

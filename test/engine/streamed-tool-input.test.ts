@@ -27,11 +27,11 @@ const ASK: ToolInput = { name: 'ask', description: 'Asks the members.', inputSch
 const CHART: ToolInput = { name: 'chart', description: 'Draws.', inputSchema, execution: 'INTERNAL', visible: true }
 const HIDDEN: ToolInput = { ...CHART, name: 'ponder', visible: false }
 
-// biome-ignore lint/suspicious/noExplicitAny: read freely by assertions
+// biome-ignore lint/suspicious/noExplicitAny: assertions read fields that are not typed
 type Json = any
 type Data = { spaceMessages: Json }
 
-/** A call whose input the model writes up to its middle, and continues when the gate opens. */
+/** A call whose input the model writes up to its middle. It continues when the gate opens. */
 function halfWritten(toolCall: string, rest = '"Go?"}') {
   const { promise: gate, resolve: open } = Promise.withResolvers<void>()
   const chunks = ['{"question":', gate, rest]
@@ -52,10 +52,7 @@ describe.each(RULE_STACKS)('a visible call while the model writes its input, on 
 
   const db = () => parley.app.platform.db.prisma
 
-  /**
-   * If a row of `deaths` names the table, the database breaks the connection, once, when the worker writes a
-   * matching row.
-   */
+  /** If a row of `deaths` contains the table, the database breaks the connection once, when the worker writes a matching row. */
   async function breakOffOn(table: string, event: string, condition: string) {
     const sequence = `died_${table.toLowerCase()}`
     await db().$executeRawUnsafe('CREATE TABLE IF NOT EXISTS deaths ("table" text PRIMARY KEY)')
@@ -73,7 +70,7 @@ describe.each(RULE_STACKS)('a visible call while the model writes its input, on 
     await db().$executeRawUnsafe(`INSERT INTO deaths VALUES ('${table}') ON CONFLICT DO NOTHING`)
   }
 
-  /** A room with a followed agent and a message to it. */
+  /** Creates a room with a followed agent, and sends a message to the agent. */
   async function watched(input: Partial<CreateAgentInput>) {
     const { human, agent, space } = await parley.room('Ada', input)
     const client = await parley.clientOf(human)
@@ -82,7 +79,7 @@ describe.each(RULE_STACKS)('a visible call while the model writes its input, on 
     return { human, agent, space, client, live, view: viewOf(live) }
   }
 
-  /** A client's view of the agent's messages. */
+  /** Returns the agent's messages as a client sees them. */
   function viewOf(live: LiveEvents<Data>) {
     const meets = (type: string, status: string, at: number) => {
       const found = () =>
@@ -99,8 +96,8 @@ describe.each(RULE_STACKS)('a visible call while the model writes its input, on 
       changed: (status: string) => meets('MessagePartChanged', status, 0),
       finished: (status: string) => meets('MessageFinished', status, 0),
       /**
-       * In order, the type and status of each event of the agent's messages, without repetitions and
-       * without input deltas, which contain the current call.
+       * Returns the type and status of each event of the agent's messages, in order. Leaves out repetitions, and input deltas,
+       * which contain the current call.
        */
       told: () =>
         live.seen
@@ -152,7 +149,8 @@ describe.each(RULE_STACKS)('a visible call while the model writes its input, on 
       'MessagePartChanged DONE',
       'MessageFinished COMPLETE',
     ])
-    // The process that settles the call publishes the result, and the one that resumes the run publishes its event; either may be first.
+    // The process that settles the call publishes the result, and the process that resumes the run publishes its event. Either
+    // can be first.
     const ofAnswer = new Set(['RunToolReturned', 'RunResumed'])
     const events = (await parley.eventsOf(runId)).filter((type) => !type.endsWith('Delta'))
     expect(events.filter((type) => ofAnswer.has(type)).toSorted()).toEqual(['RunResumed', 'RunToolReturned'])
@@ -274,7 +272,7 @@ describe.each(RULE_STACKS)('a visible call while the model writes its input, on 
   test('a dying worker leaves it INTERRUPTED, and the retried generation begins another message', async () => {
     const { human, space, client, live, view } = await watched({ tools: [ASK] })
     const [first, second] = [halfWritten('ask'), halfWritten('ask')]
-    // Some models restart the numbering of calls in every generation.
+    // Some models number the calls of each generation from the beginning.
     parley.models.script(
       inTurn([{ ...first.action, id: 'call_0' }], [{ ...second.action, id: 'call_0' }], [{ text: 'Thanks.' }]),
     )
@@ -382,10 +380,7 @@ describe.each(RULE_STACKS)('a visible call while the model writes its input, on 
     })
     const chart = (fields: object): ModelAction => ({ toolCall: 'chart', input: fields })
 
-    /**
-     * A call whose input starts with these fields; the question is cut in its middle, and continues when the gate
-     * opens.
-     */
+    /** A call whose input starts with these fields. The question stops in its middle, and continues when the gate opens. */
     function halfDrawn(before: object, rest = 'any?"}') {
       const { promise: gate, resolve: open } = Promise.withResolvers<void>()
       const chunks = [`${JSON.stringify(before).slice(0, -1)},"question":"How m`, gate, rest]
@@ -393,7 +388,7 @@ describe.each(RULE_STACKS)('a visible call while the model writes its input, on 
     }
 
     /**
-     * The agent's current messages: for each, the status and the parts. Texts are unchanged, and calls are represented by
+     * Returns the agent's current messages, each with its status and parts. Texts are unchanged; calls are represented by
      * status and input.
      */
     async function messagesIn(spaceId: string, client: Awaited<ReturnType<typeof watched>>['client'], agentId: string) {
@@ -409,7 +404,7 @@ describe.each(RULE_STACKS)('a visible call while the model writes its input, on 
         ])
     }
 
-    /** The deltas of calls while their input was being written. */
+    /** Returns the deltas of calls while their input was being written. */
     const grownIn = (live: LiveEvents<Data>) =>
       live.seen
         .filter(({ spaceMessages: { part } }) => part?.toolCall?.status === 'STREAMING')

@@ -17,7 +17,7 @@ const signed = (signature?: string): StreamPart => ({
   ...(signature === undefined ? {} : { providerMetadata: { google: { signature } } }),
 })
 
-/** The parts of a stream that the SDK receives, and those that the tap received. */
+/** Returns the parts of a stream that the SDK receives, and those that the tap received. */
 async function through(parts: StreamPart[], fault?: Error) {
   const seen: StreamPart[] = []
   const left = [...parts]

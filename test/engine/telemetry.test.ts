@@ -8,7 +8,7 @@ import { type OtlpCollector, startOtlpCollector } from '../support/otlp-collecto
 import { answer, inboxIn, skip, type Thinking, thinkingOn } from '../support/thinking.ts'
 import { until } from '../support/until.ts'
 
-/** 004, "Telemetry". */
+/** Requirement 004, "Telemetry". */
 describe('traces', () => {
   let collector: OtlpCollector
   let parley: TestApplication
@@ -24,7 +24,7 @@ describe('traces', () => {
   })
   afterEach(() => stop())
 
-  /** Exports the remaining spans. */
+  /** Returns the spans, after exporting those that remain. */
   async function stop(): Promise<void> {
     if (isOpen) await parley.close()
     isOpen = false

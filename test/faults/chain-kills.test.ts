@@ -13,7 +13,7 @@ import { until } from '../support/until.ts'
 import { type Deployment, deploy } from './deployment.ts'
 
 const CHAINS = runsOf({ usual: 8, nightly: 24 })
-/** The numbers of model requests after which a worker is killed; the two workers are killed in turn. */
+/** The numbers of model requests after which a worker is killed. The two workers are killed in turn. */
 const KILLS = isNightly ? [10, 40, 70] : [8]
 const NAMES = ['Ada', 'Bob', 'Cyd', 'Dan', 'Eve'] as const
 const ADMIN: AdminViewer = { scope: 'ADMIN', id: 'acc_test', tokenId: null, expiresAt: null }
@@ -79,7 +79,7 @@ describe.skipIf(!(await canStartPostgres()) || !canStartRedis())('reply stacks, 
     const chainId = runs[0]?.chainId ?? ''
     const client = new pg.Client({ connectionString: deployment.postgres.url })
     await client.connect()
-    client.on('error', () => {}) // its server stops with a failed test
+    client.on('error', () => {}) // If the test fails, this stops its server.
     for (const name of ['Ada', 'Bob'] as const) {
       await until(`it is the turn of ${name}`, async () => (await holderOf(client, chainId)) === room.agents[name].id)
       await client.query('BEGIN')
@@ -108,7 +108,7 @@ async function holderOf(client: pg.Client, chainId: string): Promise<string | nu
   return rows[0]?.holderId ?? null
 }
 
-/** The backends that wait for the transaction of this connection. */
+/** Returns the backends that wait for the transaction of this connection. */
 async function waitingForLock(client: pg.Client): Promise<number> {
   const { rows } = await client.query(
     'SELECT 1 FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY(pg_blocking_pids(pid))',

@@ -9,11 +9,11 @@ import { startTestServer, type TestServer } from '../support/served.ts'
 import type { Read } from '../support/stage.ts'
 import { until } from '../support/until.ts'
 
-/** A server whose worker only runs after a crash, on the database that servers which crash share with it. */
+/** A server whose worker runs only after a crash. The servers that crash use the same database. */
 export interface World {
   parley: TestServer
   admin: string
-  /** Returns a file to every request. */
+  /** The URL of a service that returns a file to every request. */
   fileUrl: string
   /** Creates a person. Returns the id, and a token. */
   person(name: string, input?: object): Promise<{ id: string; token: string }>
@@ -22,16 +22,16 @@ export interface World {
   say(token: string, spaceId: string, text: string, more?: object): Promise<Read>
   /** Executes a GraphQL operation, by default at this server. @throws unless it succeeds */
   ask(token: string, operation: string, variables?: object, origin?: string): Promise<Read>
-  /** Runs `work` while this server has a worker, and until nothing is left to do. */
+  /** Runs `work` while this server has a worker, until nothing is left to do. */
   working<T>(work?: () => Promise<T>): Promise<T | undefined>
   close(): Promise<void>
 }
 
-/** A request of a client, with everything that it needs. */
+/** A request of a client, and everything that the request needs. */
 export interface Prepared {
   /** @throws if the server refuses the request */
   request(origin: string): Promise<unknown>
-  /** The spaces to whose events `token` has subscribed. */
+  /** The spaces to whose events the owner of `token` subscribes. */
   watches?: { token: string; spaceIds: string[] }
 }
 
@@ -43,22 +43,22 @@ export interface Play {
   worker?: true
   /** Whether a client can repeat the request after a crash without doubling its effect. */
   isRepeatable: boolean
-  /** Events that a crash still loses: a known fault. */
+  /** Events that a crash can still lose, which is a known fault. */
   losesEvents?: string[]
   prepare(world: World, name: string): Promise<Prepared>
 }
 
-/** The rows and events that a request has left behind. */
+/** The rows and events that a request has created. */
 interface Remains {
-  /** `<table> <status>`, with the number of new rows; negative if there are fewer. */
+  /** `<table> <status>`, with the number of new rows, which is negative if rows were deleted. */
   rows: Record<string, number>
   /** The texts of the new complete messages, sorted. */
   texts: string[]
-  /** The types of the events of the watched spaces since the request, without those of deltas. */
+  /** The types of the events in the watched spaces since the request, except deltas. */
   events: string[]
 }
 
-/** Rows that belong to processes, are shared by several requests, or count requests. */
+/** Tables whose rows belong to processes, are shared by several requests, or count requests. */
 const IGNORED = [
   'AuditEntry',
   'ReadinessCheck',
@@ -163,19 +163,19 @@ const CURSOR = 'query ($id: ID!) { space(id: $id) { streamCursor } }'
 const EVENTS =
   'subscription ($spaceId: ID!, $after: StreamCursor) { spaceMessages(spaceId: $spaceId, after: $after) { __typename } }'
 
-/** Small, because several servers share a PostgreSQL. */
+/** A small pool, because several servers share a PostgreSQL. */
 const SMALL = { PARLEY_LOG_LEVEL: 'silent', PARLEY_DATABASE_CONNECTIONS: '5' }
 
 let prepared = 0
 
-/** Performs a play without a crash. Returns what is left, and the number of statements. */
+/** Performs the request of a play without a crash. Returns what the request created, and the number of statements. */
 export async function performWhole(world: World, play: Play): Promise<{ remains: Remains; statements: Statement[] }> {
   return perform(world, play, { fateOf: () => PASSES, isClientGone: false, whole: null })
 }
 
 /**
- * Performs a play in a process that dies after a statement. The client repeats the request, unless it is gone too, and another
- * process cleans up. Expects the same rows and events as without a crash.
+ * Performs the request of a play in a process that dies after a statement. Unless the client has gone too, it repeats the
+ * request. Another process cleans up. Expects the same rows and events as without a crash.
  */
 export async function performCrash(
   world: World,
@@ -238,7 +238,7 @@ async function perform(
   return { remains: { rows, texts, events }, statements }
 }
 
-/** Settings of a world that its other servers need too. */
+/** Settings of the test server that the other servers need too. */
 const SETTINGS = new WeakMap<World, Record<string, string>>()
 export const shareSettings = (world: World, settings: Record<string, string>) => void SETTINGS.set(world, settings)
 
@@ -252,7 +252,7 @@ async function isSettled({ parley }: World): Promise<boolean> {
   return row?.isSettled === true
 }
 
-/** Ends the leases of the dead process without waiting for them, and lets another process do the rest. */
+/** Ends the leases of the dead process without waiting for them, and lets another process do the remaining work. */
 async function recover(world: World): Promise<void> {
   const { app } = world.parley
   await lapseLeases(world.parley, new Date(Date.now() + 60_000))
@@ -265,7 +265,8 @@ async function recover(world: World): Promise<void> {
   await app.platform.db.prisma.$executeRaw`UPDATE "RootUsage" SET "tellAt" = now() WHERE "tellAt" IS NOT NULL`
   await app.platform.db.prisma.$executeRaw`
     UPDATE "Run" SET "claimableAt" = now() WHERE status IN ('QUEUED', 'RUNNING') AND "claimableAt" > now()`
-  // Sweeps leave runs that ended within the last seconds to their process, and a periodic job finishes deletions.
+  // Skip two waits: the sweeps leave runs that ended within the last seconds to their process, and a periodic job finishes
+  // deletions.
   await app.platform.db.prisma.$executeRaw`
     UPDATE "Run" SET "finishedAt" = "finishedAt" - interval '10 seconds' WHERE "finishedAt" > now() - interval '10 seconds'`
   await world.working()
@@ -336,7 +337,7 @@ function expectedOf({ losesEvents = [] }: Play, whole: Remains | null): string[]
   return whole === null ? null : whole.events.filter((type) => !losesEvents.includes(type))
 }
 
-/** Waits until a subscriber that resumes at its position before the request gets the expected events. */
+/** Waits until a subscriber that resumes from before the request gets the expected events. */
 async function eventsSince(
   world: World,
   { watches }: Prepared,
@@ -345,7 +346,7 @@ async function eventsSince(
   if (watches === undefined) return []
   const { log } = world.parley.app.platform
   const client = createParleyClient({ origin: world.parley.origin, token: watches.token })
-  // A space with a subscriber has its unpublished messages published.
+  // The unpublished messages of a space are published only if it has a subscriber.
   const subscriptions = watches.spaceIds.map((spaceId) =>
     client.subscribe<Read, Read>(EVENTS as Read, { spaceId, after: cursors.get(spaceId) }),
   )
@@ -371,5 +372,5 @@ async function eventsSince(
   return events
 }
 
-/** A resumed run may publish these or not. */
+/** A resumed run can publish these events, or not. */
 const MOMENTARY = ['MessageTextDelta', 'MessageTextReplaced']

@@ -19,26 +19,26 @@ export interface Deployment {
   /** The key that identifies a worker's requests to the model. */
   keyOf(index: number): string
   /**
-   * Once all processes are ready, so that the others can take over, sends SIGKILL to one and starts a new process in its place. Returns the key
-   * that identifies the dead process's requests to the model.
+   * Waits until all processes are ready, so that the others can take over. Then sends SIGKILL to one process, and starts a new
+   * one in its place. Returns the key that the dead process used in its requests to the model.
    */
   replaceWorker(index: number): Promise<string>
-  /** A space with its own agent. */
+  /** Creates a space with its own agent. */
   room(name: string, agent?: Partial<CreateAgentInput>): Promise<{ spaceId: string; agentId: string }>
-  /** Posts as the human; returns the runs that it starts. */
+  /** Posts as the human, and returns the runs that the message starts. */
   say(spaceId: string, text: string): Promise<string[]>
   close(): Promise<void>
 }
 
-/** The run of a request, from its prompt. */
+/** Returns the run of a request to the model, from its prompt. */
 export const runOf = (request: ModelRequest) => /- Run (run_\w+) \(this run\)/.exec(request.instructions)?.[1] ?? ''
-/** The worker of a request: each has its own key. */
+/** Returns the worker of a request to the model. Each worker has its own key. */
 export const workerOf = (request: ModelRequest) => String(request.headers.authorization)
 
 /** Additional settings of its workers. */
 export interface DeployOptions {
   settings?: Record<string, string>
-  /** The offset of each worker's clock from the true one. */
+  /** How far the clock of each worker is from the true time. */
   clockSkewsMs?: number[]
 }
 
@@ -60,7 +60,7 @@ export async function deploy(workerCount: number, options: DeployOptions = {}): 
   const app = await createApp(readConfig({ ...settings, PARLEY_ROLE: 'api', OPENAI_API_KEY: 'sk-api' }))
   let made = 0
   const keys: string[] = []
-  /** By index: resolves when the replacement of a dead worker is ready. */
+  /** Promises that resolve when the replacement of the worker with this index is ready. */
   const replacing: Promise<void>[] = []
   async function startWorker(index: number): Promise<ParleyProcess> {
     made += 1

@@ -13,18 +13,18 @@ const mutation = (field: string, selection = '') => {
   return `mutation ($input: ${name}Input!) { ${field}(input: $input) { __typename ${payload} ... on Error { message } } }`
 }
 
-/** A mutation of a person, an admin or a service. */
+/** Sends a mutation as a person, an admin or a service. */
 const mutates =
   (world: World, token: string, field: string, input: object): Prepared['request'] =>
   (origin) =>
     world.ask(token, mutation(field), { input }, origin)
 
-/** Scripts an agent: the actions of each step; `steps` may depend on the request. */
+/** Scripts the actions of an agent for each step. `steps` can depend on the request. */
 function plays(world: World, name: string, ...steps: ModelAction[][]): void {
   world.parley.models.script(forAgent(`${name},`, ({ step }) => steps[step] ?? [{ text: 'Done.' }]))
 }
 
-/** A person alone with agents in a space. */
+/** Creates a person who is alone with agents in a space. */
 async function room(world: World, name: string, { space = {}, agents = [{}] as object[] } = {}) {
   const ada = await world.person(`Ada of ${name}`)
   const bots = []
@@ -49,7 +49,7 @@ const ASKING_TOOL = {
 }
 const EXTERNAL_TOOL = { name: 'look', description: 'Looks.', inputSchema: { type: 'object' }, execution: 'EXTERNAL' }
 
-/** A run that waits for the result of a call, or for its approval. */
+/** Starts a run that waits for the result of a call, or for its approval. */
 async function waitingCall(world: World, name: string, tool: object) {
   const { ada, bot, spaceId, watches } = await room(world, name, { agents: [{ tools: [tool] }] })
   plays(
@@ -68,7 +68,7 @@ async function waitingCall(world: World, name: string, tool: object) {
   return { ada, bot, spaceId, watches, toolCallId: call.id, runId: call.runId }
 }
 
-/** A message that an agent has answered. */
+/** Sends a message and waits until an agent has answered it. */
 async function answered(world: World, name: string) {
   const all = await room(world, name)
   plays(world, all.bot.name, [say('An answer.')])
@@ -78,7 +78,7 @@ async function answered(world: World, name: string) {
   return { ...all, messageId: sentMessage.id as string, runId: runs[0].id as string }
 }
 
-/** A play whose request is one mutation. */
+/** Creates a play whose request is one mutation. */
 const ofPerson = (
   name: string,
   files: string[],
@@ -328,7 +328,7 @@ function upload(origin: string, token: string, name: string): Promise<Response> 
   )
 }
 
-/** A persistent agent that has answered a message. */
+/** Creates a persistent agent that has answered a message. */
 async function persistentAnswer(world: World, name: string) {
   const all = await room(world, name, { agents: [{ mind: 'PERSISTENT' }] })
   thinks(world, all.bot.name, [say('A thought.')])
@@ -338,7 +338,7 @@ async function persistentAnswer(world: World, name: string) {
   return all
 }
 
-/** Scripts a persistent agent, which enters the space of its first event. */
+/** Scripts a persistent agent that enters the space of its first event. */
 function thinks(world: World, name: string, ...steps: ModelAction[][]): void {
   world.parley.models.script(
     forAgent(`${name},`, (request) => {
@@ -348,7 +348,7 @@ function thinks(world: World, name: string, ...steps: ModelAction[][]): void {
   )
 }
 
-/** Plays whose process executes the runs that the request starts. */
+/** The plays in which the crashing process also executes the runs that the request starts. */
 const RUNS: Play[] = [
   {
     name: 'a message is answered',
@@ -390,7 +390,7 @@ const RUNS: Play[] = [
   },
   {
     name: 'an agent skips',
-    // A skip is an ordinary end of a run, which has no job for its outcome (outcome-changes.ts).
+    // A skip is an ordinary end of a run, and has no job that publishes its outcome (outcome-changes.ts).
     losesEvents: ['MessageUpdated'],
     files: ['end-run.ts'],
     worker: true,
@@ -505,7 +505,7 @@ const RUNS: Play[] = [
 
 export const PLAYS: Play[] = [...CHANGES, ...RUNS]
 
-/** The files whose crashes other tests cover, because their requests need another server. */
+/** Flows whose crashes other tests cover, because their requests need another server. */
 export const COVERED_ELSEWHERE: Readonly<Record<string, string>> = {
   'embed-texts.ts': 'test/jobs/dying-processes.test.ts',
   'remote-tasks.ts': 'test/faults/remote-agent-kills.test.ts',

@@ -6,7 +6,10 @@ import { hasPostgres } from '../support/postgres.ts'
 import { openWorld, performCrash, performWhole, shareSettings, type World } from './crashes.ts'
 import { COVERED_ELSEWHERE, PLAYS } from './flow-plays.ts'
 
-/** The requests whose processes die between the commit and the publication. With EFFORT=nightly, all processes also die after each statement. */
+/**
+ * Kills the process of each request between the commit and the publication. With EFFORT=nightly, the process also dies after
+ * each statement.
+ */
 const USUAL_PLAYS = [
   'a member is added',
   'a member with waiting events is removed',
@@ -56,7 +59,7 @@ describe.skipIf(!hasPostgres)('a process that dies after a statement loses, repe
       for (const { n } of statements)
         await performCrash(world, play, { isLast: (statement) => statement.n === n, isClientGone: false }, remains)
     }
-    // A client that repeats its request would have the change published, so here it is gone too.
+    // Here, the client has gone too. If it repeated its request, the change would be published for that reason.
     if (USUAL_PLAYS.includes(play.name)) {
       expect(statements.some(isCommit)).toBe(true)
       await performCrash(world, play, { isLast: isCommit, isClientGone: true }, remains)

@@ -12,7 +12,10 @@ import { canStartRedis, startThrowawayRedis, type ThrowawayRedis } from '../supp
 import { until } from '../support/until.ts'
 
 const SLOTS = runsOf({ usual: 24, nightly: 60 })
-/** The numbers of firings after which a process is killed: the two in turn, and once both; in the long form, each again. */
+/**
+ * The numbers of firings after which processes are killed: the two in turn, and once both at the same time. The long form of
+ * the test repeats each of these.
+ */
 const KILLS: [count: number, which: number[]][] = [
   [5, [0]],
   [11, [1]],
@@ -48,14 +51,14 @@ describe.skipIf(!hasPostgres || !canStartRedis())(`${SLOTS} one-second slots ove
     await Promise.all([database?.drop(), redis?.dispose()])
   })
 
-  /** A plan for each of the next seconds, starting in two seconds. */
+  /** Creates a plan for each of the next seconds, from two seconds from now on. */
   async function setPlans(): Promise<string[]> {
     const platform = {
       db,
       jobs,
       config: readConfig({}),
       clock: { now: () => Date.now() },
-    } as unknown as Platform // the fields that agents and plans need
+    } as unknown as Platform // The fields that agents and plans require.
     const models = {
       check: () => null,
       isLocal: () => false,
@@ -91,7 +94,7 @@ describe.skipIf(!hasPostgres || !canStartRedis())(`${SLOTS} one-second slots ove
     )
   }
 
-  test('fire once each, never early, while both processes are killed; and every run ends', {
+  test('fire once each, never early, while the processes are killed; and every run ends', {
     timeout: 180_000,
   }, async () => {
     const planIds = await setPlans()

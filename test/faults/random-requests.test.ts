@@ -18,7 +18,7 @@ const SPACE = `mutation ($agentId: ID!) { createSpace(input: { name: "Room", mem
 const SEND = `mutation ($spaceId: ID!) { sendMessage(input: { spaceId: $spaceId, text: "Hello" }) {
   ... on SendMessagePayload { sentMessage { id } runs { id } } } }`
 
-/** The first id, or secret, in a response under each of the keys. */
+/** Returns the first id, or secret, in a response under each of the keys. */
 function found(answer: unknown, key: string): string {
   return new RegExp(`"${key}":[^}]*?"(?:id|secret)?"?:?"?((?:[a-z]{3})_[^"]+)"`).exec(JSON.stringify(answer))?.[1] ?? ''
 }
@@ -49,7 +49,7 @@ describe(`random requests from the schema, with seed ${SEED}`, () => {
     return { tokens: [secret, adminToken], ids }
   }
 
-  /** The log lines of the process: it logs only faults. */
+  /** The log lines of the process, which logs only faults. */
   const complaints = () =>
     parley
       .output()

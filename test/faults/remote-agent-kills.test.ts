@@ -27,7 +27,7 @@ describe.skipIf(!(await canStartPostgres()) || !canStartRedis())('an agent on an
     return { runId, spaceId }
   }
 
-  /** The run is completed, and its whole messages in the space have these texts. */
+  /** Expects that the run is completed, and that its complete messages in the space have these texts. */
   async function expectAnswers(runId: string, texts: string[]): Promise<void> {
     const { prisma } = deployment.app.platform.db
     await until('the run has ended', async () => {
@@ -43,7 +43,7 @@ describe.skipIf(!(await canStartPostgres()) || !canStartRedis())('an agent on an
   }
 
   test('a remote agent that received a message before its worker died is not sent the message again', async () => {
-    // The first answer never arrives.
+    // The first response never arrives.
     let isFirst = true
     remote.aside = (method) => {
       if (method !== 'SendMessage' || !isFirst) return false
@@ -73,7 +73,7 @@ describe.skipIf(!(await canStartPostgres()) || !canStartRedis())('an agent on an
           .end(JSON.stringify({ jsonrpc: '2.0', id: 1, error }))
         return true
       }
-      // The answer never arrives.
+      // The response never arrives.
       return method === 'SendMessage'
     }
     const { runId } = await ask()
@@ -88,7 +88,7 @@ describe.skipIf(!(await canStartPostgres()) || !canStartRedis())('an agent on an
     expect(sends()).toHaveLength(1)
   })
 
-  test('whose answer streams is followed by the next worker, and responds once', async () => {
+  test('that streams its answer is followed by the next worker, and answers once', async () => {
     remote.onMessage = () => undefined
     const { runId, spaceId } = await ask()
     const task = await until('the message was received', () => remote.tasks[0])

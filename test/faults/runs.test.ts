@@ -13,7 +13,7 @@ const OUTAGES = runsOf({ usual: 1, nightly: 5 })
 const STEPS = 5
 const SETTLED_WITHIN_MS = 60_000
 
-/** Like an operator, by hand. */
+/** Does by hand what an operator would do. */
 async function flush(url: string): Promise<void> {
   const client = new Redis(url)
   await client.flushall()
@@ -22,7 +22,7 @@ async function flush(url: string): Promise<void> {
 
 const wait = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms))
 
-/** A run of five steps with one post each, slow enough that kills can hit it at any stage. */
+/** A run of five steps with one post each, which takes long enough for kills to hit it at any stage. */
 function fiveSteps(request: ModelRequest): ModelAction[] {
   if (request.step >= STEPS) return [{ text: 'All five are said.' }]
   return [{ toolCall: 'send_message', input: { text: `step ${request.step} of the five` }, chunks: 3, delayMs: 15 }]
@@ -48,9 +48,8 @@ describe.skipIf(!(await canStartPostgres()) || !canStartRedis())('runs survive',
   }
 
   /**
-   * All runs have ended correctly, and every message is complete once, or was interrupted and repeated. `unlucky`
-   * are the runs whose worker may have died three times or more; after three deaths in a row without a step in
-   * between, they fail for that reason.
+   * Checks that all runs have ended correctly, and that every message is complete once, or was interrupted and repeated. The
+   * worker of an `unlucky` run may have died three times in a row without completing a step; such a run fails.
    */
   async function settle(runIds: string[], unlucky: Set<string> = new Set()): Promise<void> {
     const { prisma } = deployment.app.platform.db
@@ -91,7 +90,7 @@ describe.skipIf(!(await canStartPostgres()) || !canStartRedis())('runs survive',
     const deadWorkers = new Set<string>()
     deployment.models.script((request) => void lastWorker.set(runOf(request), workerOf(request)))
 
-    /** A run is picked up when its attempt has increased, or it has ended. */
+    /** A run has been taken over when its attempt has increased, or it has ended. */
     async function notePickUps(): Promise<void> {
       const runs = await prisma.run.findMany({ where: { id: { in: [...orphaned.keys()] } } })
       for (const { id, attempt, finishedAt } of runs) {
@@ -109,7 +108,7 @@ describe.skipIf(!(await canStartPostgres()) || !canStartRedis())('runs survive',
       for (const { id, attempt } of living) {
         const worker = lastWorker.get(id)
         if (worker === dead) orphaned.set(id, { since: Date.now(), attempt })
-        // Without a model request since another death, the dead worker may have had this run.
+        // If there was no model request since another death, the dead worker may have had this run.
         if (worker === undefined || deadWorkers.has(worker)) deaths.set(id, (deaths.get(id) ?? 0) + 1)
       }
     }

@@ -8,9 +8,9 @@ import { type Deployment, deploy } from './deployment.ts'
 
 const SKEWS_MS = [-2000, 2000]
 const MAX_RUN_SECONDS = 14
-/** More than a lease of 10 s, and less than a run may take. */
+/** More than a lease of 10 s, and less than the time limit of a run. */
 const LONG_MS = 11_500
-/** The allowed delay of a deadline on a busy machine; it must never come early. */
+/** How late a deadline may be on a busy machine. It must never be early. */
 const LATE_MS = 8000
 
 const answered = { description: 'Asks a person.', inputSchema: { type: 'object' }, execution: 'SPACE' as const }

@@ -10,7 +10,7 @@ import { type Deployment, deploy, runOf, workerOf } from './deployment.ts'
 const RUNS = runsOf({ usual: 24, nightly: 80 })
 const STEPS = 5
 const SLEEPER = 0
-/** Longer than the detection of a lost lease and the execution of all runs take, with a margin for a busy machine. */
+/** Longer than it takes to detect a lost lease and execute all runs, with a margin for a busy machine. */
 const TAKEN_OVER_WITHIN = { timeoutMs: 90_000, intervalMs: 50 }
 
 function fiveSteps({ step }: ModelRequest): ModelAction[] {
@@ -28,7 +28,7 @@ describe.skipIf(!(await canStartPostgres()) || !canStartRedis())('a worker that 
     (await db().run.count({ where: { id: { in: ids }, finishedAt: null } })) === 0 &&
     (await Promise.all(ids.map((id) => isEndTold(deployment.app, id)))).every(Boolean)
 
-  /** Many runs, several of which the worker has claimed when it is suspended. */
+  /** Starts many runs, several of which the worker has claimed when it is suspended. */
   async function fallAsleep(): Promise<{ runIds: string[]; inHand: string[] }> {
     deployment = await deploy(2)
     const { models } = deployment
@@ -49,7 +49,10 @@ describe.skipIf(!(await canStartPostgres()) || !canStartRedis())('a worker that 
     return { runIds, inHand }
   }
 
-  /** The rows and published events of runs, without their usage: the usage of a suspended worker's generation counts. */
+  /**
+   * Returns the rows and published events of runs. Leaves out their usage, which includes that of the suspended worker's
+   * generation.
+   */
   async function stateOf(runIds: string[]) {
     const where = { runId: { in: runIds } }
     const [runs, messages, calls, steps, told] = await Promise.all([
@@ -85,7 +88,7 @@ describe.skipIf(!(await canStartPostgres()) || !canStartRedis())('a worker that 
     expect(deployment.models.refusals).toEqual([])
   }
 
-  /** It executes a new run: it is awake, and has finished its pending work. */
+  /** When the worker has executed a new run, it is awake and has finished its pending work. */
   async function sleeperWorksAgain(): Promise<void> {
     const isNew = (request: ModelRequest) => request.messages.some(({ text }) => text.includes('Are you awake?'))
     const { spaceId } = await deployment.room('Later')

@@ -21,10 +21,10 @@ import {
 import { canStartRedis, startThrowawayRedis, type ThrowawayRedis } from '../support/throwaway-redis.ts'
 import { until } from '../support/until.ts'
 
-/** Longer than the detection of a lost lease takes, with a margin for a busy machine. */
+/** Longer than it takes to detect a lost lease, with a margin for a busy machine. */
 const TAKEN_OVER_WITHIN = { timeoutMs: 90_000 }
 
-/** An agent that is paused at a point of its run when its worker is killed. */
+/** An agent that is paused at a point of its run while its worker is killed. */
 interface Case {
   room: SpaceToolsRoom
   runId: string
@@ -74,8 +74,8 @@ describe.skipIf(!hasPostgres || !canStartRedis())('a worker killed at every poin
   })
 
   /**
-   * The agent of that name plays the steps when it receives "go". A step in `first` replaces its first execution. Other
-   * messages get an empty response.
+   * The agent of that name plays the steps when it receives "go". A step in `first` replaces the first execution of that step.
+   * Other messages get an empty response.
    */
   async function begin(
     name: string,

@@ -17,10 +17,13 @@ import { imbalanceOf, inboxIn, interjectionIn, skip, type Thinking, thinkingOn }
 import { canStartRedis, startThrowawayRedis, type ThrowawayRedis } from '../support/throwaway-redis.ts'
 import { until } from '../support/until.ts'
 
-/** Longer than the detection of a lost lease takes, with a margin for a busy machine. */
+/** Longer than it takes to detect a lost lease, with a margin for a busy machine. */
 const TAKEN_OVER_WITHIN = { timeoutMs: 60_000 }
 
-/** One worker and nine agents, each paused at a different point of its cycle; then SIGKILL, and another worker. */
+/**
+ * One worker and nine agents, each of which is paused at a different point of its cycle. The worker is then killed with
+ * SIGKILL, and another one starts.
+ */
 describe.skipIf(!hasPostgres || !canStartRedis())('a worker killed at every point of a think cycle', () => {
   let database: TestDatabase
   let redis: ThrowawayRedis
@@ -86,7 +89,7 @@ describe.skipIf(!hasPostgres || !canStartRedis())('a worker killed at every poin
   const held = createDeferred()
   const urgentSent = createDeferred()
 
-  /** Enters, posts, ends; `first` delays or cuts off the first execution of a step. */
+  /** Enters a space, posts and ends. `first` delays or cuts off the first execution of a step. */
   function script(
     name: string,
     first: Record<number, (actions: ModelAction[]) => ModelAction[]>,
@@ -111,7 +114,7 @@ describe.skipIf(!hasPostgres || !canStartRedis())('a worker killed at every poin
   const requestOf = (name: string, step: number) =>
     models.request((request) => request.instructions.includes(`You are ${name},`) && request.step === step)
 
-  /** An event during its first step appears in its second, in which the worker is killed. */
+  /** An event that arrives during its first step appears in the second, in which the worker is killed. */
   async function interruptWithUrgentEvent(agentId: string): Promise<void> {
     await requestOf('Interrupted', 0)
     const event = { agentId, serviceName: 'pager', payload: { down: true }, urgent: true }
@@ -143,7 +146,7 @@ describe.skipIf(!hasPostgres || !canStartRedis())('a worker killed at every poin
     models.script(forAgent('SkipBeforeSave', () => skip('Not for me.')))
     script('Interrupted', { 0: (actions) => [{ gate: urgentSent.promise }, ...actions], 1: wait })
 
-    // The end of a cycle locks its agent's row: holding that lock stops the cycle right before its save.
+    // The end of a cycle locks its agent's row. Holding that lock stops the cycle right before its save.
     const agents = {
       taken: await begin('Taken'),
       beforeModel: await begin('BeforeModel'),
@@ -157,7 +160,7 @@ describe.skipIf(!hasPostgres || !canStartRedis())('a worker killed at every poin
     }
     script('Taken', {})
     const { taken, midStream, beforeSave, afterSave, skipBeforeSave, interrupted } = agents
-    // Killed right after the claim of the cycle, before any effect.
+    // The worker is killed right after it has claimed the cycle, before any effect.
     await createCycles(parley.app.platform).claim(taken.agent.id)
     expect(await thinking.runsOf(taken.agent)).toMatchObject([{ status: 'RUNNING', stepCount: 0 }])
 

@@ -204,7 +204,7 @@ describe.each(WAYS)('files in a $storage, on the $stack stack', ({ stack, storag
     expect(await ask(bob, NODE, { id: file.id })).toMatchObject({ id: file.id })
   })
 
-  test('a download URL replaces only the token: it ends with the hour, with the membership, and with any change to it', async () => {
+  test('a download URL replaces only the token: it stops working after an hour, at the end of the membership, and after any change to it', async () => {
     const file = await sendOne('by address')
     const guest = await parley.human('Guest')
     await parley.app.domain.members.add(parley.admin, { spaceId: space.id, entityId: guest.id })

@@ -13,7 +13,7 @@ import { inspectFile } from '../../src/files/inspection.ts'
 const picture = (width: number, height: number) =>
   sharp({ create: { width, height, channels: 3, background: '#336699' } })
 
-/** A PDF file with one line of text. */
+/** Returns a PDF file with one line of text. */
 function pdfOf(text: string): Buffer {
   const content = `BT /F1 24 Tf 72 720 Td (${text}) Tj ET`
   const objects = [
@@ -34,7 +34,7 @@ function pdfOf(text: string): Buffer {
   return Buffer.from(pdf, 'latin1')
 }
 
-/** The bytes of a PNG file that declares this many pixels, all black. */
+/** Returns a PNG file that declares this many pixels, all black. */
 function pngBomb(width: number, height: number): Buffer {
   const chunk = (type: string, data: Buffer) => {
     const body = Buffer.concat([Buffer.from(type, 'latin1'), data])
@@ -162,7 +162,7 @@ describe('the inspection of files', () => {
 
 const MEBIBYTE = 1024 * 1024
 
-/** Many mebibytes of one operator of a page, compressed once, and that compressed again. */
+/** Many mebibytes of the same page operator, compressed twice. */
 async function deflatedTwice(mebibytes: number): Promise<[Buffer, Buffer]> {
   const deflating = createDeflate({ level: 1 })
   const chunks: Buffer[] = []
@@ -173,13 +173,13 @@ async function deflatedTwice(mebibytes: number): Promise<[Buffer, Buffer]> {
   return [once, deflateSync(once)]
 }
 
-/** The PDF file of `pdfOf` with a page that is compressed twice. */
+/** Returns the PDF file of `pdfOf` with a page that is compressed twice. */
 function bombPdfOf(content: Buffer): Buffer {
   const [head = '', tail = ''] = pdfOf('-')
     .toString('latin1')
     .split(/<< \/Length \d+ >>\nstream\n.*\nendstream/s)
   const stream = `<< /Length ${content.length} /Filter [/FlateDecode /FlateDecode] >>\nstream\n`
-  // The parser finds the objects again if their offsets are wrong.
+  // If the offsets are wrong, the parser searches for the objects.
   return Buffer.concat([
     Buffer.from(head, 'latin1'),
     Buffer.from(stream),
@@ -188,7 +188,7 @@ function bombPdfOf(content: Buffer): Buffer {
   ])
 }
 
-/** An archive with one entry. The parser reads the sizes of the entry from it. */
+/** Returns an archive with one entry. The parser reads the sizes from the header of the entry. */
 function zipOf(name: string, zlib: Buffer): Buffer {
   const data = zlib.subarray(2, -4)
   const entry = Buffer.alloc(26)

@@ -19,7 +19,7 @@ interface Answer {
   human?: { name: string; picture: string | null }
 }
 
-/** The dimensions of a picture, and its format. */
+/** Returns the dimensions of a picture, and its format. */
 async function sizeOf(picture: string | null | undefined) {
   const { width, height, format } = await sharp(Buffer.from(picture!.split(',')[1]!, 'base64')).metadata()
   return { width, height, format }
@@ -55,7 +55,7 @@ describe.each(RULE_STACKS)('profile pictures, on the %s stack', (stack) => {
       .withExif({ IFD0: { Copyright: 'Where Ada lives' } })
       .jpeg()
       .toBuffer()
-  /** The worst case for a codec. */
+  /** Returns the image that a codec can compress least. */
   const noise = () =>
     sharp(randomBytes(300 * 300 * 3), { raw: { width: 300, height: 300, channels: 3 } })
       .png()
@@ -73,7 +73,7 @@ describe.each(RULE_STACKS)('profile pictures, on the %s stack', (stack) => {
     await parley.app.domain.members.add(parley.admin, { spaceId: space.id, entityId: bob.id })
     expect(await pictureOf(bob, ada.id)).toBe(human?.picture)
 
-    // Without the file, the picture stays; null removes it.
+    // Without the file, the picture stays. Null removes the picture.
     await parley.app.platform.db.prisma.file.delete({ where: { id: fileId } })
     expect(await pictureOf(bob, ada.id)).toBe(human?.picture)
     expect((await update(ada, { id: ada.id, name: 'Ada L' })).human).toMatchObject({ picture: human?.picture })

@@ -84,7 +84,7 @@ describe.each(WAYS)('resumable uploads to a $storage, on the $stack stack', ({ s
     sending.on('error', () => {})
     sending.write(content.subarray(0, 70_000))
     await until('the first bytes are sent', async () => ((sending.socket?.bytesWritten ?? 0) > 70_000 ? true : null))
-    // With a reset, the server could lose what it has not read yet.
+    // The connection must not be reset, because the server could then lose data that it has not read yet.
     sending.socket?.end()
     const offset = await until('the bytes are kept', async () => {
       const [, received] = await offsetOf(at)
@@ -95,7 +95,7 @@ describe.each(WAYS)('resumable uploads to a $storage, on the $stack stack', ({ s
     expect((await buffer(await loaded.read())).equals(content)).toBe(true)
   })
 
-  /** The keys of the parts that an action stores. */
+  /** Returns the keys of the parts that an action stores. */
   async function partsBy(act: () => Promise<unknown>): Promise<string[]> {
     const put = vi.spyOn(parley.app.platform.files, 'put')
     await act()
@@ -108,7 +108,7 @@ describe.each(WAYS)('resumable uploads to a $storage, on the $stack stack', ({ s
     stream?.destroy()
     return stream !== null
   }
-  /** The storage is away when the next object with this prefix is stored or deleted. */
+  /** Makes the storage unavailable when the next object with this prefix is stored or deleted. */
   function failOnce(method: 'put' | 'delete', prefix: string): void {
     const { files } = parley.app.platform
     const original = files[method] as (key: string, ...rest: unknown[]) => Promise<void>
@@ -120,7 +120,7 @@ describe.each(WAYS)('resumable uploads to a $storage, on the $stack stack', ({ s
     })
   }
 
-  test('whose last request met a storage that was away becomes a file when the client asks for its offset', async () => {
+  test('an upload whose last request failed because the storage was unavailable becomes a file when the client asks for its offset', async () => {
     const content = randomBytes(50_000)
     const at = await begin(content.length)
     failOnce('put', 'objects/')
@@ -130,7 +130,7 @@ describe.each(WAYS)('resumable uploads to a $storage, on the $stack stack', ({ s
     expect((await buffer(await loaded.read())).equals(content)).toBe(true)
   })
 
-  test('that two requests finish at the same time becomes one file', async () => {
+  test('an upload that two requests finish at the same time becomes one file', async () => {
     const content = randomBytes(50_000)
     const at = await begin(content.length)
     failOnce('put', 'objects/')
@@ -140,7 +140,7 @@ describe.each(WAYS)('resumable uploads to a $storage, on the $stack stack', ({ s
     expect(made.map((file) => file.id)).toEqual([id, id, id])
   })
 
-  test('leaves no parts behind if they could not be deleted at its end', async () => {
+  test('an upload leaves no parts behind, even if they could not be deleted when it ended', async () => {
     const content = randomBytes(50_000)
     const at = await begin(content.length)
     failOnce('delete', 'uploads/')
@@ -153,7 +153,7 @@ describe.each(WAYS)('resumable uploads to a $storage, on the $stack stack', ({ s
     expect(await prisma.fileUpload.count()).toBe(0)
   })
 
-  test('of a person who is erased is deleted by the next sweep', async () => {
+  test('an upload of a person who is erased is deleted by the next sweep', async () => {
     const eve = await parley.human('Eve')
     const answer = await ask(eve, '/files/tus', 'POST', {
       'upload-length': '10',
@@ -168,7 +168,7 @@ describe.each(WAYS)('resumable uploads to a $storage, on the $stack stack', ({ s
     expect(await isStored(key)).toBe(false)
   })
 
-  test('is refused beyond 50 unfinished ones of a person, also of concurrent requests', async () => {
+  test('an upload is refused if the person has 50 unfinished uploads, also with concurrent requests', async () => {
     const dora = await parley.human('Dora')
     const begun = await Promise.all(
       Array.from({ length: 60 }, () => ask(dora, '/files/tus', 'POST', { 'upload-length': '5' })),
@@ -177,7 +177,7 @@ describe.each(WAYS)('resumable uploads to a $storage, on the $stack stack', ({ s
     expect(begun.filter(({ status }) => status === 400)).toHaveLength(10)
   })
 
-  test('is refused for what is too large or empty, to others, and after it was ended', async () => {
+  test('an upload is refused if it is too large or empty, for other people, and after it has ended', async () => {
     expect((await ask(ada, '/files/tus', 'POST', { 'upload-length': String(MOST_BYTES + 1) })).status).toBe(413)
     expect((await ask(ada, '/files/tus', 'POST', { 'upload-length': '0' })).status).toBe(400)
     expect((await ask(parley.admin, '/files/tus', 'POST', { 'upload-length': '5' })).status).toBe(403)

@@ -35,7 +35,7 @@ describe.each(RULE_STACKS)('agents on other servers, on the %s stack', (stack) =
   })
 
   let path = 0
-  /** Each agent has its own card URL, so that cached cards of other tests are of no concern. */
+  /** Each agent has its own card URL, because cards are cached across tests. */
   const foreign = (more: object = {}) =>
     stage.bot('Weather', {
       model: `a2a:${remote.cardUrl}?${++path}`,
@@ -48,7 +48,7 @@ describe.each(RULE_STACKS)('agents on other servers, on the %s stack', (stack) =
   const inRoom = async (more: object = {}) => {
     const agent = await foreign(more)
     const space = await roomOf(agent)
-    // The creator is the admin; only Ada and the agent are members.
+    // The admin has created the space. Only Ada and the agent are members.
     return { agent, space }
   }
   const textsIn = async (space: Named) =>
@@ -176,7 +176,7 @@ describe.each(RULE_STACKS)('agents on other servers, on the %s stack', (stack) =
     expect(messages.at(-1).outcomes).toMatchObject([{ kind: 'SKIPPED' }])
   })
 
-  test('in a group, the agent receives each message since its last answer with the name of its sender', async () => {
+  test('in a group, the agent receives each message since its last answer, with the names of the senders', async () => {
     const bob = await stage.person('Bob')
     const agent = await foreign()
     const space = await stage.space('Group', [ada, bob, agent], { routing: 'BROADCAST', mentionNarrows: true })

@@ -46,7 +46,7 @@ describe.each(STACKS)(
       return { ...own, DATABASE_URL: database.url, REDIS_URL: redis.url }
     }
 
-    /** Starts the process that executes runs, and with it clients. */
+    /** Starts the process that executes runs, and clients of it. */
     async function start(settings: Record<string, string>): Promise<ParleyProcess> {
       const parley = await startParley({ settings })
       ended.push(() => parley.kill())
@@ -59,7 +59,7 @@ describe.each(STACKS)(
       return client
     }
 
-    /** A room with an agent of the remote server. */
+    /** Creates a room with an agent of the remote server. */
     async function room(first: ParleyProcess, toolset: string) {
       const admin = connect(first, first.adminToken)
       const { id: humanId } = await mutate(

@@ -26,7 +26,7 @@ describe('agents that are tools of MCP servers', () => {
     mcp.received = []
   })
 
-  /** Lists of tools are cached by URL. */
+  /** The number of rooms so far. Each has its own URL, because lists of tools are cached by URL. */
   let count = 0
   async function room(tool: object, server: object = {}): Promise<{ agent: Named; space: Named; url: string }> {
     mcp.tools = [

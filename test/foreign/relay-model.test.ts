@@ -3,7 +3,7 @@ import { createRelayModel, type RelayParts } from '../../src/engine/relay-model.
 import { ASK_REMOTE_AGENT } from '../../src/lib/foreign-model.ts'
 import type { CallOptions, ToolResultOutput } from '../../src/models/language-model.ts'
 
-/** Returns the parts of the generation after the answer was posted with this result. */
+/** Returns the parts of the generation if posting the answer had this result. */
 async function afterPosting(output: ToolResultOutput, text = 'Hi', parts: Partial<RelayParts> = {}): Promise<string[]> {
   const model = createRelayModel('a2a:x', { type: 'a2a', cardUrl: 'https://a.example/card' }, parts as RelayParts)
   const results = [

@@ -17,7 +17,7 @@ import { createPlanning } from '../support/planning.ts'
 import { hasPostgres } from '../support/postgres.ts'
 import { until } from '../support/until.ts'
 
-/** A worker sends more than eight statements and fewer than sixteen until its job is done: polls, the claim, the work. */
+/** A worker sends between eight and sixteen statements until its job is done: polls, the claim, and the work. */
 const STATEMENTS = Array.from({ length: isNightly ? 16 : 8 }, (_, index) => index + 1)
 
 describe.skipIf(!hasPostgres)('a process that dies after any statement', () => {
@@ -35,7 +35,7 @@ describe.skipIf(!hasPostgres)('a process that dies after any statement', () => {
     await domain?.close()
   })
 
-  /** Runs jobs in a process that dies after its n-th statement, and then in one that survives, until none is left. */
+  /** Runs jobs in a process that dies after its n-th statement, and then in a process that survives, until no job is left. */
   async function dieAfter(n: number, bind: (platform: Platform) => BoundJob): Promise<boolean> {
     const [here] = await platform.db.prisma.$queryRaw<{ name: string }[]>`SELECT current_database() AS name`
     const frailty = createFrailty()
@@ -55,13 +55,13 @@ describe.skipIf(!hasPostgres)('a process that dies after any statement', () => {
       await frail.jobs.close()
       await db.close()
     }
-    // Its last statement may still be executing.
+    // The last statement of the process can still be executing.
     const backends = () => platform.db.prisma.$queryRaw<unknown[]>`
       SELECT 1 FROM pg_stat_activity WHERE application_name = ${frailty.name}`
     await until('its connections have ended', async () => (await backends()).length === 0)
     const [{ now: diedBefore } = { now: new Date() }] = await platform.db.prisma.$queryRaw<{ now: Date }[]>`
       SELECT clock_timestamp() AS now`
-    /** As pg-boss does when it misses the heartbeats of a process, with the delay skipped. */
+    /** Does what pg-boss does when it misses the heartbeats of a process, without the delay. */
     async function lapse() {
       const lapsed = await platform.db.prisma.$queryRaw<{ name: string; id: string; retryCount: number }[]>`
         SELECT name, id::text, retry_count AS "retryCount" FROM pgboss.job

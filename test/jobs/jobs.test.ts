@@ -49,7 +49,7 @@ describe.each(DATABASES)('a job on %s', (database) => {
       SELECT extract(epoch FROM start_after - now())::float8 AS pause FROM pgboss.job WHERE state = 'retry'`
     return row?.pause ?? 0
   }
-  /** Skips the delay after a failure. */
+  /** Skips the delay after a failed attempt. */
   const hurry = () => db.prisma.$executeRaw`UPDATE pgboss.job SET start_after = now() WHERE state = 'retry'`
 
   test('is enqueued with its cause or not at all', async () => {

@@ -87,7 +87,7 @@ describe.skipIf(!hasPostgres)('a worker of jobs', () => {
       await signals.publish(DUE_JOBS_CHANNEL, {})
       await until('it has run', async () => ran.length === n && (await count('completed')) === n)
     }
-    // Ten polls take ten seconds.
+    // Ten polls would take ten seconds.
     expect(performance.now() - began).toBeLessThan(7000)
   })
 
@@ -123,7 +123,7 @@ describe.skipIf(!hasPostgres)('a worker of jobs', () => {
     timeout: 60_000,
   }, async () => {
     await enqueue(['pln_1'])
-    // Claimed by a process that sends nothing more.
+    // The job was claimed by a process that sends nothing more.
     await until('it is claimed', async () => (await jobs.claim(FIRE_PLAN, 1)).length === 1)
     const ran = createDeferred<number>()
     await start(firing(async (_, { attempt }) => ran.resolve(attempt)))

@@ -41,7 +41,7 @@ describe('fair turns', () => {
     const held = turns.run('first', () => gate.promise)
     const all = [1, 2, 3, 4].map((n) => add('hostile', `hostile ${n}`, 3))
     gate.resolve()
-    // Arrives while the hostile requester is served.
+    // This task arrives while the hostile requester is served.
     await Promise.race(all)
     all.push(...[1, 2, 3].map((n) => add('honest', `honest ${n}`, 0)))
     await Promise.all([held, ...all])
@@ -105,7 +105,7 @@ describe('fair turns', () => {
     expect(turns.takeNow(undefined)).toBeNull()
     const waiting = turns.take('c')
     second?.()
-    // Not before those that wait already.
+    // A new task does not begin before those that already wait.
     expect(turns.takeNow('a', { isBounded: true })).toBeNull()
     first?.()
     ;(await waiting)()
@@ -123,7 +123,7 @@ describe('fair turns', () => {
     const busy = Array.from({ length: 20 }, () => add('busy'))
     await busy[9]
     await Promise.all([...busy, ...Array.from({ length: 10 }, () => add('late'))])
-    // From then on, both get about the same number of turns.
+    // From then on, both requesters get about the same number of turns.
     expect(done.slice(10, 18).filter((id) => id === 'busy').length).toBeGreaterThanOrEqual(2)
   })
 

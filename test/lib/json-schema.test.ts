@@ -79,7 +79,7 @@ describe('the input of a tool', () => {
     expect(input).toEqual({ city: 'Oslo', days: '2' })
   })
 
-  test('lists five faults and the number of further ones', () => {
+  test('lists five faults and the number of further faults', () => {
     const schema = { type: 'object', required: ['a', 'b', 'c', 'd', 'e', 'f', 'g'] }
     expect(checkInput(schema, {})).toBe(
       'a is required; b is required; c is required; d is required; e is required; and 2 more.',

@@ -60,7 +60,7 @@ describe.skipIf(!hasPostgres)('a value that went through jsonb', () => {
   })
 })
 
-/** Whether no two of its objects have the same keys in different orders. */
+/** Returns whether no two objects in the value have the same keys in different orders. */
 function isOfOneOrder(value: Json): boolean {
   const orders = new Map<string, string>()
   const isIn = (part: Json): boolean => {

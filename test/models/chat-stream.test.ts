@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { withCorrectedEvents } from '../../src/models/chat-stream.ts'
 
-/** The corrected body of a stream that arrives in these pieces. */
+/** Returns the corrected body of a stream that arrives in these pieces. */
 async function corrected(pieces: Uint8Array[], contentType = 'text/event-stream'): Promise<string> {
   const body = new ReadableStream<Uint8Array>({
     start(controller) {

@@ -16,7 +16,7 @@ function line(said: Said, index: number): string {
   return JSON.stringify({ id: `msg_${index}`, at: `2026-11-21T22:0${index}:00.000Z`, ...said })
 }
 
-/** The prompt of a run that a message in the space Alpha triggered, the last of the given ones. */
+/** Returns the prompt of a run that was triggered in the space Alpha by the last of the given messages. */
 function prompted(messages: Said[]): { instructions: string; prompt: string } {
   const lines = messages.map(line)
   return {
@@ -193,7 +193,7 @@ describe('the demo model with ACTIVE_SPACE tools', () => {
       messageId: 'msg_9',
       text: expect.stringMatching(/^Hello Grace!.*\(I have edited this message\.\)$/),
     })
-    // Without these tools, and for agents, it answers as ever.
+    // Without these tools, and for messages of agents, it answers as usual.
     expect(
       (await run(prompted([grace('Send a file and search for peas, then edit your answer')]))).called,
     ).toHaveLength(1)

@@ -6,7 +6,7 @@ import { modelFetch } from '../../src/models/model-fetch.ts'
 const MEBIBYTE = Buffer.alloc(1024 * 1024)
 const closing: (() => void)[] = []
 
-/** A provider that sends this many MiB, or never stops; `left` resolves when the client has disconnected. */
+/** Starts a provider that sends this many MiB, or never stops. `left` resolves when the client has disconnected. */
 async function providerOf(mebibytes: number) {
   const { promise: left, resolve } = Promise.withResolvers<void>()
   const server = createServer((_, response) => {

@@ -5,7 +5,7 @@ import { expect, test } from 'vitest'
 
 const ROOT = path.resolve(import.meta.dirname, '../..')
 
-/** Loads the whole application with all keys, then uses one model, and prints which packages of providers were loaded. */
+/** Loads the whole application with all keys, uses one model, and prints which packages of providers have been loaded. */
 const PROGRAM = `
   import { registerHooks } from 'node:module'
   const loaded = new Set()

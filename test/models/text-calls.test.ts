@@ -7,7 +7,10 @@ import { textCalls } from '../../src/models/text-calls.ts'
 const CALL = '<tool_call>\n{"name":"say","arguments":{"text":"Hi"}}\n</tool_call>'
 const USAGE = { inputTokens: { total: 1 }, outputTokens: { total: 1 } }
 
-/** The result of a model with the tool `say` for a text that arrives in these pieces: its text, calls and finish reason. */
+/**
+ * Returns the text, calls and finish reason that the SDK reads from a model's text that arrives in these pieces. The model has
+ * the tool `say`.
+ */
 async function read(...pieces: string[]) {
   const finish = {
     type: 'finish',

@@ -65,7 +65,7 @@ describe.runIf(hasPostgres && hasTools)('a backup by the commands of docs/moving
     const restored = await createApp(readConfig({ ...settings, ...secretKey, DATA_DIR: cwd }))
     closing.push(() => restored.close(0))
     const { prisma } = restored.platform.db
-    // No process renews the lease, so it would lapse in ten seconds.
+    // No process renews the lease, so it would end after ten seconds.
     await prisma.run.update({ where: { id: runId }, data: { leaseUntil: new Date(0) } })
     await restored.startWorker()
     const over = await until('the run has ended', () =>

@@ -28,13 +28,13 @@ interface Service {
   volumes?: string[]
 }
 
-/** An operator's `.env`. */
+/** The contents of an operator's `.env`. */
 const ENV: Record<string, string> = {
   PARLEY_ADMIN_TOKEN: 'an-admin-token-for-tests-of-32-or-more',
   PARLEY_SECRET_KEY: 'a-secret-key-for-tests-of-32-or-more',
 }
 
-/** Interpolates variables like compose. */
+/** Interpolates variables as compose does. */
 const filled = (text: string) =>
   text.replace(/\$\{(\w+):([?-])([^}]*)\}/g, (_, name: string, otherwise: string, rest: string) => {
     if (otherwise === '?' && ENV[name] === undefined) throw new Error(`${name}: ${rest}`)
@@ -44,7 +44,7 @@ const written = parse(textOf('docker-compose.yml'), { merge: true }) as { servic
 const { services } = JSON.parse(JSON.stringify(written), (_, value) =>
   typeof value === 'string' ? filled(value) : value,
 ) as typeof written
-/** A person uploads a file and posts at the first server, and reads both the file and an agent's response at the second. */
+/** A person uploads a file and posts a message at the first server, and reads the file and an agent's answer at the second. */
 async function speakAndListen(first: string, second: string): Promise<void> {
   const admin = createParleyClient({ origin: first, token: ENV.PARLEY_ADMIN_TOKEN ?? '' })
   const ask = async <T>(field: string, selection: string, client = admin): Promise<T> => {
@@ -107,8 +107,8 @@ describe.runIf(hasServices)('docker compose up, its commands as processes', () =
   const processes: Record<string, ParleyProcess[]> = {}
 
   /**
-   * The command and environment of a container of one of Parley's services; only the hosts of the other services and the
-   * path of the volume differ.
+   * Returns the command and environment of a container of one of Parley's services. Only the hosts of the other services and
+   * the path of the volume differ.
    */
   function containerOf(name: string): { command: string[]; settings: Record<string, string> } {
     const { command = imageCommand, environment = {} } = services[name] ?? {}
@@ -175,7 +175,10 @@ describe.runIf(hasServices)('docker compose up, its commands as processes', () =
 
 const docker = (...given: string[]) =>
   promisify(execFile)('docker', given, { cwd: ROOT, env: { ...process.env, ...ENV }, maxBuffer: 64 * 1024 * 1024 })
-/** An engine that runs containers, and the compose plugin of its client; many machines have only the client. */
+/**
+ * Whether the machine has an engine that runs containers, and the compose plugin of its client. Many machines have only the
+ * client.
+ */
 const hasEngine = await Promise.all([docker('info'), docker('compose', 'version')]).then(
   () => true,
   () => false,
@@ -191,7 +194,7 @@ describe.runIf(hasEngine)('docker compose up, on a Docker engine', () => {
 })
 
 describe('the .env of an operator', () => {
-  /** The variables of the compose file itself: the addresses of its services and containers. */
+  /** The variables that the compose file itself sets: the addresses of its services and containers. */
   const OWN = ['DATABASE_URL', 'REDIS_URL', 'HOST', 'PORT', 'DATA_DIR', 'PARLEY_ROLE']
   const documented = [...textOf('docs/settings.md').matchAll(/`([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*)`/g)].map(
     ([, name = '']) => name,
@@ -246,7 +249,7 @@ test('the files that the image copies exist, and include everything that its com
   const inImage = [...image.matchAll(/^COPY (?!--from)(.*) \S+$/gm)].flatMap(([, files = '']) => files.split(' '))
   const holds = (file: string) => inImage.some((one) => file === one || file.startsWith(`${one}/`))
   expect(commands.map(([, file = '']) => file).filter((file) => !holds(file))).toEqual([])
-  // The scripts of docs/moving.md for operators.
+  // The scripts that docs/moving.md tells operators to run.
   for (const script of ['export', 'import', 'rotate-secrets', 'migrate'])
     expect(holds(`scripts/${script}.ts`)).toBe(true)
   const imported = globSync('scripts/{export,import,rotate-secrets,migrate}.ts', { cwd: ROOT }).flatMap((file) =>

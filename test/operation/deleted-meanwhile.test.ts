@@ -14,7 +14,7 @@ const WATCH = `subscription ($id: ID!) { spaceMessages(spaceId: $id) { __typenam
   ... on MessagePosted { message { text sender { name } } } } }`
 const RUN = `query ($id: ID!) { run(id: $id) { agent { id } triggerMessage { text space { name } } } }`
 
-/** Calls `before` at the next read, after the reads of the operation so far. */
+/** Calls `before` at the next read, after those that the operation has already done. */
 function beforeNextRead<A extends unknown[], R>(
   reader: { getMany(...args: A): Promise<R> },
   before: () => Promise<unknown>,

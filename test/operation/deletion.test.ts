@@ -31,7 +31,7 @@ const MIND = `query ($id: ID!) { agent(id: $id) { internals { inbox { edges { no
 
 const isFinished = ({ spaceMessages }: Read) => spaceMessages.__typename === 'MessageFinished'
 
-/** The final error of a subscription, by its code. */
+/** Returns the code of the error that ends a subscription. */
 const codeOf = async ({ ended }: { ended: Promise<unknown> }) =>
   ((await ended) as { extensions: { code: string } }[])[0]?.extensions.code
 
@@ -42,7 +42,7 @@ describe.each(RULE_STACKS)('deletion, on the %s stack', (stack) => {
 
   beforeAll(async () => {
     parley = await startTestServer({ stack })
-    // Another process of the deployment, if the stack allows one.
+    // Returns another process of the deployment, if the stack allows one.
     beside = stack === 'postgres' ? await startTestServer({ stack, beside: parley, worker: false }) : null
     stage = await openStage(parley)
   })
@@ -55,7 +55,7 @@ describe.each(RULE_STACKS)('deletion, on the %s stack', (stack) => {
     parley.models.script(() => [{ text: 'Nothing to do.' }])
   })
 
-  /** The same person at the other process. */
+  /** Returns the same person at the other process. */
   const elsewhere = ({ id, client }: Person) =>
     beside === null ? client : beside.clientOf({ scope: 'HUMAN', id, tokenId: null, expiresAt: null })
   const membersOf = async (space: Named) =>

@@ -40,19 +40,19 @@ const expressions = [
   ...rules.map(({ alert, expr }) => [alert, expr] as const),
   ...panels.flatMap(({ title, targets = [] }) => targets.map(({ expr }) => [title, expr] as const)),
 ]
-/** The values that Grafana substitutes for variables. */
+/** The values that Grafana puts in place of variables. */
 const filled = (expression: string) => expression.replaceAll('$__rate_interval', '5m').replaceAll('$instance', '.*')
 
 describe.runIf(STACKS.includes('postgres'))('alerts and dashboard', () => {
   let parley: TestServer
-  /** The served metrics: the labels of each. */
+  /** The labels of each served metric. */
   const served = new Map<string, Set<string>>()
   let stopCounting: () => void
 
   beforeAll(async () => {
     const settings = { PARLEY_PRICES: '{ "openai.chat:test": { "input": 1, "output": 1 } }' }
     parley = await startTestServer({ stack: 'postgres', settings })
-    // Like a separate process.
+    // Starts the application as a separate process would.
     stopCounting = surviveRejections(parley.app.platform.logger, parley.app.platform.metrics)
     const { human, space } = await parley.room('Ada')
     const client = await parley.clientOf(human)
@@ -76,7 +76,7 @@ describe.runIf(STACKS.includes('postgres'))('alerts and dashboard', () => {
     const mind = await parley.room('A mind', { mind: 'PERSISTENT' })
     parley.models.script(() => skip('Not mine.'))
     await parley.send(mind.human, mind.space.id, 'Hello')
-    // Labels and metrics that Prometheus adds.
+    // The labels and metrics that Prometheus adds.
     served.set('up', new Set())
     await until('everything has been counted once', async () => {
       for (const { name, labels } of await scrape(parley.origin))

@@ -24,7 +24,7 @@ describe.each(RULE_STACKS)('the metrics of a server, on the %s stack', (stack) =
   beforeEach(() => parley.models.reset())
   afterEach(() => expect(parley.models.refusals).toEqual([]))
 
-  /** How much a metric has increased since `before`. */
+  /** Returns how much a metric has increased since `before`. */
   async function grown(before: Sample[], name: string, labels: Record<string, string> = {}): Promise<number> {
     return (figure(await scrape(parley.origin), name, labels) ?? 0) - (figure(before, name, labels) ?? 0)
   }

@@ -124,7 +124,7 @@ describe.each(RULE_STACKS)('forgetting by an admin, on the %s stack', (stack) =>
     ])
   })
 
-  /** An agent with a cycle about Husam's message, until `go`. */
+  /** Creates an agent with a cycle about Husam's message, which runs until `go`. */
   async function thinkingAbout(text: string) {
     const husam = await stage.person('Husam')
     const ada = await stage.bot('Ada', { mind: 'PERSISTENT' })
@@ -136,7 +136,7 @@ describe.each(RULE_STACKS)('forgetting by an admin, on the %s stack', (stack) =>
     return { husam, ada, space, go: held.open }
   }
 
-  test('can be a reset: a cycle that is running is the first of the new consciousness', async () => {
+  test('can be a reset: a cycle that is in progress becomes the first of the new consciousness', async () => {
     const { husam, ada, space, go } = await thinkingAbout('First things')
     go()
     await stage.endedRuns(ada, 1)

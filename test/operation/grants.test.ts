@@ -20,7 +20,7 @@ describe('the standing grants', () => {
   const one = (id: string, { client } = { client: play.stage.admin }): Promise<Read> =>
     play.stage.ask(client, ONE, { id })
 
-  /** A room with an active grant, and a call that was executed under the grant. */
+  /** Creates a room with an active grant, and a call that was executed under it. */
   async function granted(approval: object = {}, expiresInSeconds = 3600) {
     const room = await play.room([refundTool(play.service, approval)], [refund(1)])
     const call = await play.deciders.asked(room.alice)
@@ -89,7 +89,7 @@ describe('the standing grants', () => {
     expect((await one(unused.grantId)).state).toBe('ACTIVE')
     await sweepIn(31)
     expect(await one(unused.grantId)).toBeNull()
-    // The message that shows the call keeps it, with its grant.
+    // The message that shows the call keeps the call and its grant.
     expect((await one(named.grantId)).state).toBe('ACTIVE')
   })
 })

@@ -11,7 +11,7 @@ import { startTestServer, type TestServer } from '../support/served.ts'
 import { canStartRedis, startThrowawayRedis, type ThrowawayRedis } from '../support/throwaway-redis.ts'
 import { until } from '../support/until.ts'
 
-/** Runs the image's own command as its container would, for a server on a port; returns its exit code. */
+/** Runs the health check command of the image as its container would, for a server on a port. Returns the exit code. */
 function check(port: number): Promise<number> {
   const [program, ...given] = healthCheck
   expect(program).toBe('node')

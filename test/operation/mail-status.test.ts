@@ -52,7 +52,7 @@ describe.each(RULE_STACKS)('the status of emails, on the %s stack', (stack) => {
     expect(await statusOf(admin)).toEqual({ configured: true, ...nothing })
   })
 
-  test('has the time and the reason of the last failure while emails are attempted again, and none once they are sent', async () => {
+  test('has the time and the reason of the last failure while emails are retried, and neither once they are sent', async () => {
     smtp.behave('busy')
     const before = Date.now()
     for (const name of ['ada', 'bob']) await invite(`${name}@example.com`)
@@ -62,7 +62,7 @@ describe.each(RULE_STACKS)('the status of emails, on the %s stack', (stack) => {
       failed: 0,
       lastError: expect.stringContaining('4.7.1 Try again later'),
     })
-    // The times of jobs are those of the database's clock.
+    // The times of jobs come from the clock of the database.
     expect(Math.abs(Date.parse(failing.lastFailedAt ?? '') - before)).toBeLessThan(60_000)
     smtp.behave('accepts')
     const sent = await statusWhen(admin, 'both are sent', ({ retrying }) => retrying === 0)
@@ -76,7 +76,7 @@ describe.each(RULE_STACKS)('the status of emails, on the %s stack', (stack) => {
     })
   })
 
-  test('counts emails that were given up, until an admin retries or deletes them', async () => {
+  test('counts emails that could not be sent, until an admin retries or deletes them', async () => {
     smtp.behave('refuses')
     await invite('nobody@example.com')
     const { lastSentAt, lastFailedAt, lastError } = await statusWhen(

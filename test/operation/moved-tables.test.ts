@@ -25,7 +25,7 @@ const MODELS = new Map(
       name: field,
       type: `${type}${mark === '[]' ? '[]' : ''}`,
       isNullable: mark === '?',
-      // An omitted list is empty.
+      // If a list is omitted, it is empty.
       hasDefault: rest.includes('@default'),
     })),
   ]),

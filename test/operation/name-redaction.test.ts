@@ -11,7 +11,7 @@ const id = newId('hum')
 const [agentId, spaceId, callId] = [newId('agt'), newId('spc'), newId('tcl')]
 const at = new Date(0)
 
-/** Display names as people type them, and as attackers do. */
+/** Display names as people type them, and as attackers would choose them. */
 const ODD_NAMES = [
   'nora',
   'bob',
@@ -36,7 +36,7 @@ const names = fc
 const redactionOf = (name: string, messages = false, isByName = true) =>
   createNameRedaction({ id, name, messages }, { isByName, isHere: () => isByName })
 
-/** Text by others, which includes the name in each form that the server writes. */
+/** Generates texts by others that include the name in each form that the server writes. */
 const wordsAbout = (name: string) =>
   fc.oneof(
     fc.string({ unit: 'grapheme' }),
@@ -53,7 +53,7 @@ const wordsAbout = (name: string) =>
 
 const eventOf = (type: string, payload: object) => ({ type, payload, wokenBy: null }) as unknown as InboxEvent
 
-/** The server's texts about a human with this name, with the same text by others. */
+/** Returns the server's texts about a human with this name, each with the same text by others. */
 function eventsWith(name: string, words: string[]): InboxEvent[] {
   const [first = '', second = '', third = ''] = words
   const quoted = JSON.stringify(oneLine(name))

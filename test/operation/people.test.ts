@@ -99,7 +99,7 @@ describe.each(RULE_STACKS)('people and their sign-in, on the %s stack', (stack) 
     expect(await update({ timeZone: null })).toMatchObject({ human: { timeZone: null, sharePresence: false } })
   })
 
-  /** The whole database except the records of steps. */
+  /** Returns the whole database, except the records of steps. */
   async function dump(): Promise<string> {
     const { prisma } = parley.app.platform.db
     const tables = await prisma.$queryRaw<{ name: string }[]>`
@@ -302,7 +302,7 @@ describe.each(RULE_STACKS)('people and their sign-in, on the %s stack', (stack) 
     await prisma.entity.update({ where: { id: zeb.id }, data: { name: 'Erased', goneAt: new Date(), formerly } })
     expect(await dump()).toContain('Zebulon Half')
     await parley.app.domain.deletion.sweep()
-    // If a worker is already doing this work, our own call skips it.
+    // If a worker is already doing this work, the test's own call skips it.
     const left = async () => (await dump()).split('\n').filter((row) => row.includes('Zebulon Half'))
     await until('the name is removed', async () => (await left()).length === 0)
   })

@@ -98,7 +98,7 @@ describe.each(STACKS)('parley record on the %s stack', (stack) => {
     }
   })
 
-  /** The settings of the server and the commands, and an empty folder for recordings. */
+  /** Returns the settings of the server and the commands, and an empty folder for recordings. */
   async function openFolders(): Promise<{ settings: Record<string, string>; folder: string }> {
     const data = await createTestDataDirectory()
     const folder = await makeScratchFolder('parley-record-')

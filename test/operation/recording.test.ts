@@ -35,7 +35,7 @@ describe('a recording', () => {
     return { text, rowsOf }
   }
 
-  /** Lets the model answer each following request with one of these, in order, and then with a text. */
+  /** Scripts the model to give one of these answers to each following request, in order, and then a text. */
   function play(...answers: ModelAction[][]): void {
     parley.models.script(() => answers.shift() ?? [{ text: 'Done.' }])
   }
@@ -77,7 +77,7 @@ describe('a recording', () => {
     expect(recording.heading).toMatchObject({ lacks: [], omitted: ['Memory', 'Goal', 'Plan'] })
     expect(await replay(recording)).toMatchObject({ isEqual: true, notes: [] })
 
-    // The memory that the prompt showed is lacking now.
+    // The memory that the prompt contained is missing now.
     await prisma.memory.deleteMany({ where: { key: 'known' } })
     expect(await replay(readRecording('here', (await record(here.id)).text))).toMatchObject({
       divergence: { kind: 'prompt' },
@@ -135,7 +135,7 @@ describe('a recording', () => {
     const own = await serve()
     expect((await record(here.id)).rowsOf('RunVersion').map(({ id }) => id)).toEqual([own])
 
-    // A space that is gone left no trace of its members.
+    // If a space is gone, nothing shows who its members were.
     await prisma.formerMember.deleteMany({ where: { spaceId: { not: here.id } } })
     expect((await record(here.id)).rowsOf('RunVersion')).toHaveLength(2)
   })

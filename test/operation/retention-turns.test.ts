@@ -5,7 +5,7 @@ import type { Platform } from '../../src/platform/platform.ts'
 
 const KEPT = { messagesDays: 1, runsDays: 1, auditDays: 1 }
 
-/** A database with an endless number of old messages, each in its own space, which records the requested deletions. */
+/** A fake database with an unlimited number of old messages, each in its own space, which records the requested deletions. */
 function neverEnding(deleted: string[]) {
   const query = async ({ sql }: { sql: string }) => {
     const [, table = ''] = /(?:FROM|FROM turn,) ("[A-Za-z]+") t\b/.exec(sql) ?? []

@@ -23,8 +23,8 @@ const FOLLOW = `subscription ($id: ID!, $after: StreamCursor!) {
 const MIND = `query ($id: ID!) { agent(id: $id) { internals { consciousness { messages } } } }`
 
 /**
- * The backends that wait for the row of a space. PostgreSQL keeps the first 1,024 bytes of a statement, so retention is
- * recognized by its beginning.
+ * Returns the backends that wait for the row of a space. PostgreSQL keeps the first 1,024 bytes of a statement, so retention is
+ * recognized by the beginning.
  */
 const waiting = ({ prisma }: Database) => prisma.$queryRaw<object[]>`
   SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'
@@ -37,7 +37,7 @@ describe.each(RULE_STACKS)('retention, on the %s stack', (stack) => {
     ;({ parley, stage } = opened)
   })
 
-  /** Runs retention with the clock set this many days ahead. */
+  /** Runs retention with a clock that is this many days ahead. */
   const sweepIn = (
     days: number,
     keep: { messagesDays?: number; runsDays?: number },
@@ -125,7 +125,7 @@ describe.each(RULE_STACKS)('retention, on the %s stack', (stack) => {
     expect((await pageOf(husam.client, space)).nodes).toEqual([])
   })
 
-  test('the cycles of a persistent agent do not count as runs, and stay', async () => {
+  test('the cycles of a persistent agent are not deleted as runs are, but stay', async () => {
     const husam = await stage.person('Husam')
     const ada = await stage.bot('Ada', { mind: 'PERSISTENT' })
     const space = await stage.space('Team', [husam, ada], { routing: 'BROADCAST' })
@@ -145,7 +145,7 @@ describe.each(RULE_STACKS)('retention, on the %s stack', (stack) => {
     )
   })
 
-  /** The only event of an agent. The cycle skipped the event and was rolled back. */
+  /** Creates an agent whose only event was skipped by a cycle that was then rolled back. */
   async function skippedEvent(): Promise<{ agentId: string }> {
     const husam = await stage.person('Husam')
     const ada = await stage.bot('Ada', { mind: 'PERSISTENT' })

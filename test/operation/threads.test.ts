@@ -79,10 +79,10 @@ describe.each(RULE_STACKS)('threads on the %s stack', (stack) => {
     ])
     const { threadRootId } = await platform.db.prisma.message.findFirstOrThrow({ where: { replyToId: one } })
     expect(threadRootId).toBe(root)
-    // Replies still count as unread for people who take part.
+    // Replies still count as unread for people who take part in the thread.
     expect(await rowsOf(space)).toEqual([2, 0])
     expect((await spaceOf(stage, bob, space)).unreadCount).toBe(1)
-    // Nothing is left of a thread of which no message is.
+    // When a thread has no more messages, nothing is left of it.
     const { prisma } = platform.db
     const old = (at: number) => `msg_${(createdAt.getTime() + at).toString(16).padStart(12, '0')}${'0'.repeat(20)}`
     const replies = await prisma.message.findMany({ where: { threadRootId: root }, orderBy: { seq: 'asc' } })

@@ -11,7 +11,7 @@ describe('the pace of background work', () => {
     })
   })
 
-  /** A batch of rows, each of which takes this long. */
+  /** Processes a batch of rows, each of which takes this long. */
   const work = (rows: number, msEach: number) => pace.after(rows, rows * msEach)
 
   test('a batch has as many rows as take 10 ms, and at most twice as many as the previous batch', async () => {

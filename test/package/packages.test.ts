@@ -12,15 +12,12 @@ import { until } from '../support/until.ts'
 
 const ROOT = path.resolve(import.meta.dirname, '../..')
 const MOST_MB = 260
-/**
- * The Node that runs the installed package: `PACKAGE_NODE` names another one, such as the oldest that the package
- * allows.
- */
+/** The Node that runs the installed package. `PACKAGE_NODE` selects another one, such as the oldest that the package allows. */
 const NODE = process.env['PACKAGE_NODE'] ?? process.execPath
 const ADMIN_TOKEN = 'an-admin-token-for-tests-of-32-or-more'
 const PATH = [path.dirname(NODE), path.join(ROOT, 'node_modules/.bin'), process.env['PATH']].join(path.delimiter)
 
-/** Returns a program's outcome, for any exit code. */
+/** The output of a program, and its exit code. */
 interface Outcome {
   code: number
   stdout: string
@@ -85,7 +82,7 @@ describe('the packages parley and parley-client, installed in an empty folder', 
   beforeAll(async () => {
     folder = await mkdtemp(path.join(tmpdir(), 'parley-packages-'))
     await writeFile(path.join(folder, 'package.json'), '{ "private": true, "type": "module" }')
-    // Packing compiles, with the Node of this clone.
+    // Packing compiles the package with the Node of this clone.
     const packing = {
       env: { ...process.env, PATH: `${path.dirname(process.execPath)}${path.delimiter}${PATH}` },
       cwd: ROOT,
@@ -205,13 +202,13 @@ describe('the packages parley and parley-client, installed in an empty folder', 
     }
     expect(await parley(['rotate-secrets'], keys)).toMatchObject({
       code: 0,
-      // The keys of push messages.
+      // The keys for push messages.
       stdout: expect.stringMatching(/^1 secrets/),
     })
   })
 })
 
-/** A test of a project that uses the package: a recording, and one that cannot be replayed. */
+/** A test in a project that uses the package: one recording, and one file that cannot be replayed. */
 const ROOM_TEST = `
 import assert from 'node:assert/strict'
 import { readFile } from 'node:fs/promises'
@@ -228,7 +225,7 @@ test('a file that is no recording is refused', async () => {
 })
 `
 
-/** A test in TypeScript. */
+/** The same test in TypeScript. */
 const TYPED_TEST = `
 import { type Divergence, openRecording, type Recording, replay } from 'parley/testing'
 
@@ -238,7 +235,7 @@ export const kind: Divergence['kind'] | undefined = (await replay(recording)).di
 await replay(1)
 `
 
-/** A front end without a framework: it posts a message, and prints the events of the subscription. */
+/** A front end without a framework, which posts a message and prints the events of the subscription. */
 const SUBSCRIBER = `
 import { createConnection, liveSpace } from 'parley-client'
 import { createChatTransport } from 'parley-client/ai'

@@ -38,14 +38,14 @@ describe.each(RULE_DATABASES)('a plan on %s', (database) => {
     const firings = await platform.db.prisma.planFiring.findMany({ where: { planId: id }, orderBy: { slot: 'asc' } })
     return firings.map(({ slot }) => slot)
   }
-  /** The plan's jobs in the queue, by their due times. */
+  /** Returns the plan's jobs in the queue, by their due times. */
   const jobsOf = async ({ id }: Plan) => {
     const rows = await platform.db.prisma.$queryRaw<{ startAfter: Date }[]>`
       SELECT start_after AS "startAfter" FROM pgboss.job
       WHERE data->>'planId' = ${id} AND state = 'created' ORDER BY start_after`
     return rows.map(({ startAfter }) => startAfter)
   }
-  /** The claims of a worker at this time: runs, and persistent agents. */
+  /** Returns what a worker claims at this time: runs, and persistent agents. */
   const claimAll = async () => {
     const { claims, inboxes } = await claimNext(platform, 100)
     return [...claims.map(({ run }) => run.id), ...inboxes]
@@ -53,7 +53,7 @@ describe.each(RULE_DATABASES)('a plan on %s', (database) => {
 
   test('a plan that is due starts a run of its agent, with the plan’s instruction and without an active space', async () => {
     const { id } = await set({ cron: '* * * * *', name: 'Morning', instruction: 'Compile the "report".' })
-    // A name as it could be before validation refused it.
+    // This name could exist before validation rejected such names.
     await platform.db.prisma.plan.update({ where: { id }, data: { name: 'Morning\nreport' } })
     moveTo('10:01:00.020')
     await planning.firing.fire(id)
@@ -194,7 +194,7 @@ describe.each(RULE_DATABASES)('a plan on %s', (database) => {
     expect(await jobsOf(plan)).toEqual([at('10:05:00'), at('10:10:00')])
   })
 
-  test('a plan that fires once has then ended', async () => {
+  test('a plan that fires once ends after that', async () => {
     const plan = await set({ at: at('10:01:00.250') })
     moveTo('10:01:00.250')
     await planning.firing.fire(plan.id)
@@ -291,7 +291,7 @@ describe.each(RULE_DATABASES)('a plan on %s', (database) => {
 
   test('resumes its slots when a clock that was ahead is corrected', async () => {
     const plan = await set({ cron: '* * * * *' })
-    moveTo('11:00:30') // an hour ahead: the slots since 10:01 fire as one
+    moveTo('11:00:30') // The clock is an hour ahead: the slots since 10:01 fire as one.
     await planning.serve()
     moveTo('11:01:00')
     await planning.serve()
@@ -302,7 +302,7 @@ describe.each(RULE_DATABASES)('a plan on %s', (database) => {
     expect(await slotsOf(plan)).toEqual([at('10:01:00'), at('10:03:00'), at('10:04:00'), at('11:01:00')])
     expect(await planOf(plan)).toMatchObject({ nextRunAt: at('10:05:00') })
     moveTo('11:01:00')
-    await planning.serve() // 10:05 and all that followed, as one; 11:01 has fired before
+    await planning.serve() // 10:05 and all later slots fire as one; 11:01 has already fired.
     await planning.serve()
     expect((await slotsOf(plan)).slice(2)).toEqual([at('10:04:00'), at('10:05:00'), at('11:01:00')])
     expect(await runsOf()).toHaveLength(5)

@@ -262,7 +262,7 @@ describe.each(RULE_DATABASES)('plans on %s', (database) => {
     expect(await planOf(first)).toBe(null)
   })
 
-  test('set by the agent itself replace those of the same name, which keep their ids', async () => {
+  test('that the agent itself sets replace plans of the same name, which keep their ids', async () => {
     const agentId = await agent()
     const first = await setOwn(agentId, { cron: '* * * * *' })
     const second = await setOwn(agentId, { afterSeconds: 60, instruction: 'Another.' })
@@ -290,7 +290,7 @@ describe.each(RULE_DATABASES)('plans on %s', (database) => {
     expect(await planOf(theirs)).not.toBe(null)
   })
 
-  test('are at most 100 per agent, with any number of concurrent writers; the oldest ended ones are removed first', async () => {
+  test('are at most 100 per agent, with any number of concurrent writers; the oldest ended plans are removed first', async () => {
     const agentId = await agent()
     const plan = (index: number) => ({ name: `plan ${index}`, instruction: 'Do.', cron: '0 0 1 1 *' })
     const made = await planning.plans.setOwn(

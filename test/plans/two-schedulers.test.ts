@@ -11,13 +11,13 @@ import { hasPostgres } from '../support/postgres.ts'
 const MINUTE_MS = 60_000
 const START = Date.parse('2030-01-01T00:00:30Z')
 const PLANS = 25
-/** 100 slots; 1,000 in the long form. */
+/** 100 slots, or 1,000 in the long form. */
 const MINUTES = runsOf({ usual: 4, nightly: 40 })
 
-/** The fate of a process while it has a job. */
+/** How a process treats a job that it has claimed. */
 const FATES = ['works', 'works', 'works', 'works twice', 'dies before', 'dies after'] as const
 
-/** The same numbers in every run, in [0, 1). Source: mulberry32, public domain. */
+/** Returns numbers in [0, 1), the same in every run. Source: mulberry32, public domain. */
 function createRandom(seed: number): () => number {
   let state = seed
   return () => {
@@ -39,7 +39,7 @@ describe.skipIf(!hasPostgres)(`${PLANS * MINUTES} slots over two schedulers`, ()
   let now = START
   const schedulers: Scheduler[] = []
 
-  /** A separate process, with its own connections, its own queue, and a clock that is this much behind. */
+  /** Creates a scheduler as a separate process: with its own connections, its own queue, and a clock that is this much behind. */
   async function openScheduler(behindMs: number): Promise<Scheduler> {
     const [here] = await domain.platform.db.prisma.$queryRaw<{ name: string }[]>`SELECT current_database() AS name`
     const url = new URL(here?.name ?? '', process.env.TEST_DATABASE_URL).href
@@ -53,7 +53,7 @@ describe.skipIf(!hasPostgres)(`${PLANS * MINUTES} slots over two schedulers`, ()
     return { planning: createPlanning(platform, () => now), jobs, close }
   }
 
-  /** The queue's clock, which pg-boss reads through this function, is the injected one too. */
+  /** pg-boss reads the time of the queue through this function, so inject the clock here, too. */
   async function moveTo(time: number): Promise<void> {
     now = time
     await domain.platform.db.prisma.$executeRawUnsafe(`
@@ -82,11 +82,11 @@ describe.skipIf(!hasPostgres)(`${PLANS * MINUTES} slots over two schedulers`, ()
     if (fate === 'works') return fire()
     if (fate === 'works twice') await Promise.all([fire(), planning.firing.fire(planId)])
     if (fate === 'dies after') await planning.firing.fire(planId)
-    // Like pg-boss with the job of a dead process.
+    // Does what pg-boss does with the job of a dead process.
     await jobs.fail(FIRE_PLAN, job, new Error('The process has died.'))
   }
 
-  /** Serves the queue until every slot up to now has fired, losing and repeating jobs on the way. */
+  /** Runs the jobs of the queue until every slot up to now has fired. On the way, loses and repeats jobs. */
   async function serve(scheduler: Scheduler, random: () => number, isDone: () => Promise<boolean>): Promise<void> {
     const pick = (count: number) => Math.floor(random() * count)
     const { prisma } = domain.platform.db
@@ -94,9 +94,9 @@ describe.skipIf(!hasPostgres)(`${PLANS * MINUTES} slots over two schedulers`, ()
       const claimed = await scheduler.jobs.claim(FIRE_PLAN, 1 + pick(8))
       await Promise.all(claimed.map((job) => handle(scheduler, job, FATES[pick(FATES.length)] ?? 'works')))
       if (pick(5) === 0) await scheduler.planning.firing.restore()
-      // Skips the delay after a failure.
+      // Skips the delay after a failed attempt.
       await prisma.$executeRaw`UPDATE pgboss.job SET start_after = pgboss.job_now() WHERE state = 'retry'`
-      // Occasionally a job is lost.
+      // Sometimes a job is lost.
       if (pick(20) === 0)
         await prisma.$executeRaw`
           DELETE FROM pgboss.job WHERE id IN (SELECT id FROM pgboss.job WHERE state = 'created' LIMIT 1 FOR UPDATE SKIP LOCKED)`

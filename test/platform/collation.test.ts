@@ -6,7 +6,7 @@ import { openStage, type Stage } from '../support/stage.ts'
 import { inboxIn, thinkingOn } from '../support/thinking.ts'
 
 const DIGITS = [...'0123456789abcdef']
-/** Ids whose last digits of the time are all pairs of digits, in order of time: Danish sorts `aa` after `ff`. */
+/** Ids in the order of their times, whose last digits are all pairs of digits. In Danish, `aa` comes after `ff`. */
 const idsOf = (prefix: string, pairs: readonly string[]) =>
   pairs.map((pair) => `${prefix}_01990000${pair}007000800000000000000${pair[0]}`)
 const ALL_PAIRS = DIGITS.flatMap((first) => DIGITS.map((second) => first + second))

@@ -38,7 +38,7 @@ describe.skipIf(!hasPostgres)(`a process with ${CONNECTIONS} connections`, () =>
         running.now -= 1
       })
     const statement = () => forRequester('hum_1', transaction)
-    /** The maximum number of transactions that ran at the same time. */
+    /** Returns the maximum number of transactions that ran at the same time. */
     const mostOf = async (): Promise<number> => {
       running.most = 0
       await Promise.all(Array.from({ length: 20 }, statement))
@@ -80,7 +80,7 @@ describe.skipIf(!hasPostgres)(`a process with ${CONNECTIONS} connections`, () =>
       (await beside.query(`SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'`))
         .rowCount
     try {
-      // In total, this takes longer than the readiness check waits.
+      // In total, the statements take longer than the readiness check waits.
       const burst = Array.from({ length: 30 }, () => asleep(0.6))
       expect(await db.fault()).toBeNull()
       await Promise.all(burst)

@@ -9,7 +9,7 @@ import { type Database, openDatabase } from '../../src/platform/db.ts'
 import { createTestDataDirectory } from '../support/pglite.ts'
 import { createTestDatabase, hasPostgres } from '../support/postgres.ts'
 
-/** The rejection of a promise. */
+/** Returns the error with which a promise rejects. */
 const fault = (work: PromiseLike<unknown>): Promise<unknown> =>
   Promise.resolve(work).then(
     () => null,

@@ -10,7 +10,7 @@ import { DirectoryBusyError, lockDirectory } from '../../src/platform/directory-
 import { until } from '../support/until.ts'
 
 const HOLDER = path.resolve(import.meta.dirname, '../support/lock-holder.ts')
-/** Like in a container, where every server has the same pid. */
+/** The server has the same pid in every container. */
 const OWN_PIDS = ['unshare', '--pid', '--fork', '--kill-child', '--mount-proc']
 const hasNamespaces = spawnSync(OWN_PIDS[0] ?? '', [...OWN_PIDS.slice(1), 'true']).status === 0
 if (!hasNamespaces) console.warn('\n!!! No pid namespaces here: what containers do to one DATA_DIR is SKIPPED.\n')
@@ -27,7 +27,7 @@ describe('the lock of a data directory', () => {
     await rm(directory, { recursive: true, force: true })
   })
 
-  /** Another process that tries to lock the directory; it reports that it has locked it, or the reason why it has not. */
+  /** Starts another process that tries to lock the directory. It reports that it has the lock, or why it could not get it. */
   async function start(...wrapper: string[]) {
     const [program = '', ...rest] = [...wrapper, process.execPath, HOLDER, directory]
     const child = spawn(program, rest, { stdio: ['ignore', 'pipe', 'inherit'] })
@@ -71,7 +71,7 @@ describe('the lock of a data directory', () => {
   })
 
   test('is free after its holder became a zombie', async () => {
-    // The shell becomes a program that does not wait for its children.
+    // The shell replaces itself with a program that does not wait for its children.
     const { said } = await start('sh', '-c', '"$0" "$@" & exec sleep 1000')
     const pid = Number(said.split(' ').at(-1))
     process.kill(pid, 'SIGKILL')

@@ -32,7 +32,7 @@ test('closing the embedded database waits for the running transaction, and refus
   }
 })
 
-/** Crashes the WebAssembly of a database by removing the function through which it reads messages. */
+/** Crashes the WebAssembly of a database by removing the function with which it reads messages. */
 const CRASH = `
   import { PGlite } from '@electric-sql/pglite'
   import { exitOnCrash } from './src/platform/embedded-crash.ts'

@@ -10,13 +10,13 @@ import { until } from '../support/until.ts'
 
 const ROWS = 100_000
 /**
- * Creating this many rows would be slow, so the statistics make the planner believe that they exist. The number of pages
- * is the real one, so that a full scan looks cheaper than it would be.
+ * Creating this many rows would take long, so fake statistics make the planner believe that they exist. The number of pages is
+ * the real one, so a full scan looks cheaper than it would be.
  */
 const ROWS_OF_YEARS = 10_000_000
 const LARGE = ['Message', 'Outcome', 'Run', 'RunSpace', 'Step', 'ToolCall', 'InboxEvent', 'Cycle', 'Membership']
 
-/** The rows of a busy deployment: 1000 agents and spaces, complete messages, ended runs, settled calls. */
+/** The rows of a busy deployment: 1000 agents and spaces, complete messages, ended runs, and settled calls. */
 const FILL = `
   INSERT INTO "Entity" (id, kind, name) SELECT 'agt_f' || n, 'AGENT', 'Filler' FROM generate_series(1, 1000) n;
   INSERT INTO "Space" (id, name, routing, "lastSeq") SELECT 'spc_f' || n, 'Filler', 'BROADCAST', 300 FROM generate_series(1, 1000) n;
@@ -61,7 +61,7 @@ interface PlanNode {
   Plans?: PlanNode[]
 }
 
-/** The plan nodes that scan a whole large table. */
+/** Returns the plan nodes that scan a whole large table. */
 function wholeReads(node: PlanNode, partial: Set<string>, limited = false): string[] {
   const { 'Node Type': type, 'Relation Name': table = '', 'Index Name': index = '' } = node
   const isWhole = type === 'Seq Scan' || (type.startsWith('Index') && !limited && node['Index Cond'] === undefined)
@@ -83,8 +83,8 @@ describe.skipIf(!hasPostgres)(
       direct = new pg.Client({ connectionString: parley.stores.settings.DATABASE_URL ?? '' })
       await direct.connect()
       await direct.query('SET session_replication_role = replica; SET search_path = pgboss, public')
-      // Creating the indexes afterwards takes a third of the time; each separately, since the server locks the same
-      // tables in different orders.
+      // Creating the indexes afterwards takes a third of the time. They are created one by one, because the server locks the
+      // same tables in different orders.
       const { rows } = await direct.query<{ name: string; definition: string }>(
         `SELECT indexrelid::regclass::text AS name, pg_get_indexdef(indexrelid) AS definition FROM pg_index
       WHERE NOT indisunique AND indrelid::regclass::text = ANY($1)`,
@@ -222,7 +222,7 @@ describe.skipIf(!hasPostgres)(
       return createRetention({ ...platform, clock, config: { ...platform.config, retention } }).sweep()
     }
 
-    /** The statements that would scan a whole large table. */
+    /** Returns the statements that would scan a whole large table. */
     async function readingAll(): Promise<string[]> {
       const found: string[] = []
       const { rows } = await direct.query<{ name: string }>(

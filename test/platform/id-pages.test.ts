@@ -10,7 +10,7 @@ import { createTestDatabase, hasPostgres, type TestDatabase } from '../support/p
 describe.skipIf(!hasPostgres)('pages of ids', () => {
   let database: TestDatabase
   let db: Database
-  /** Memberships of one entity each: the parents, and their ids, oldest first. */
+  /** The ids of the spaces of each entity, oldest first. */
   const children = new Map<string, string[]>()
 
   beforeAll(async () => {
@@ -32,7 +32,7 @@ describe.skipIf(!hasPostgres)('pages of ids', () => {
 
   const source = Prisma.sql`SELECT "spaceId" AS id FROM "Membership" WHERE "entityId" = parent.id`
 
-  /** The definition in the contract, on a list in the connection's order. */
+  /** Applies the definition of the contract to a list in the order of the connection. */
   function expected(
     all: string[],
     { size, fromEnd, after, before }: PageRequest,

@@ -19,7 +19,7 @@ beforeAll(async () => {
 })
 afterAll(() => rm(directory, { recursive: true }))
 
-test('a failed migration is named and rolled back; earlier ones stay', async () => {
+test('the error contains the name of a failed migration, which is rolled back; earlier ones stay', async () => {
   await using pglite = await PGlite.create()
   const apply = () => applyMigrations(pglite, { directory })
   await expect(apply()).rejects.toThrow(/the migration 2_broken failed: .*nowhere/)

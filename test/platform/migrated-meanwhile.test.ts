@@ -4,7 +4,7 @@ import { Prisma } from '../../src/generated/prisma/client.ts'
 import { type Database, openDatabase } from '../../src/platform/db.ts'
 import { createTestDatabase, hasPostgres } from '../support/postgres.ts'
 
-/** The statements that a process prepares once and then reuses. */
+/** Statements that a process prepares once and then reuses. */
 const TIMES = 6
 
 const RUN = Prisma.sql`UPDATE "Run" SET error = ${'x'} WHERE id = ${'none'} RETURNING *`

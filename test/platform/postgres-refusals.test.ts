@@ -37,7 +37,7 @@ async function execute(url: string, ...statements: string[]): Promise<void> {
 
 const GUEST = 'parley_test_guest'
 
-/** Returns the URL for a user without any privileges; the user's tables are dropped at the end of the test. */
+/** Returns the URL for a user without any privileges, whose tables are dropped at the end of the test. */
 async function guestOf(url: string): Promise<string> {
   const password = 'password-of-a-guest'
   await execute(
@@ -49,7 +49,7 @@ async function guestOf(url: string): Promise<string> {
   return withParts(url, { username: GUEST, password })
 }
 
-/** The lines with which a start with this URL is refused. */
+/** Returns the lines that a refused start with this URL prints. */
 async function refusal(url: string, directUrl: string | null = null): Promise<string[]> {
   try {
     await inspectPostgres({ url, directUrl })
@@ -60,7 +60,7 @@ async function refusal(url: string, directUrl: string | null = null): Promise<st
   }
 }
 
-/** The error that PostgreSQL sends instead of a greeting if it has no free connection. */
+/** The error that PostgreSQL sends at the beginning of a connection if it has no free one. */
 const TOO_MANY_CLIENTS = (() => {
   const fields = Buffer.from('SFATAL\0VFATAL\0C53300\0Msorry, too many clients already\0\0')
   const length = Buffer.alloc(4)
@@ -188,7 +188,7 @@ describe.skipIf(!hasPostgres)('startup is refused in one line', () => {
     expect(await refusal(guest)).toEqual([
       expect.stringMatching(/^DATABASE_URL: the user ".*" does not own the tables, which an upgrade changes: /),
     ])
-    // The owner migrates through the other URL.
+    // The owner uses the other URL to migrate.
     expect(await refusal(guest, url)).toEqual([])
   })
 
@@ -228,7 +228,7 @@ describe.skipIf(!hasPostgres)('startup is refused in one line', () => {
     expect(await refusal(elsewhere)).toEqual([
       'DATABASE_URL: schema=production has no tables, but "public" contains tables that were created by an older version, which ignored this parameter: remove the parameter to continue with those tables, or first start this version once without the parameter',
     ])
-    // Tables that a user may not read cannot belong to that user.
+    // If a user may not read a table, the table cannot belong to that user.
     const guest = await guestOf(url)
     for (const schema of ['production', 'pgboss_production'])
       await execute(url, `CREATE SCHEMA ${schema} AUTHORIZATION ${GUEST}`)
@@ -262,7 +262,7 @@ describe.skipIf(!hasPostgres)('startup is refused in one line', () => {
     const start = (more: object) => createApp(readConfig({ ...settings, ...more }))
     const unusable = { DATA_DIR: path.join(import.meta.filename, 'below-a-file') }
     await expect(start(unusable)).rejects.toThrow(/^DATA_DIR: .*below-a-file cannot be used: /)
-    // The directory can be read and written, but the key in it cannot.
+    // The directory can be read and written, but the key file in it cannot.
     const folder = await makeScratchFolder('parley-data-')
     closing.push(() => rm(folder, { recursive: true }))
     await mkdir(path.join(folder, 'secret-key'))
@@ -279,7 +279,7 @@ describe.skipIf(!hasPostgres)('startup is refused in one line', () => {
     await app.close(0)
   })
 
-  test('if the direct URL is set without the other one', () => {
+  test('if the direct URL is set without DATABASE_URL', () => {
     expect(() => readConfig({ PARLEY_DIRECT_DATABASE_URL: 'postgresql://h/x' })).toThrow(
       'PARLEY_DIRECT_DATABASE_URL: needs DATABASE_URL',
     )
@@ -356,7 +356,7 @@ describe.skipIf(!hasPostgres)('a PostgreSQL with passwords and TLS', () => {
     await plain?.dispose()
   })
 
-  /** Whether a connection with these parameters is encrypted, or why there is none. */
+  /** Returns whether a connection with these parameters is encrypted, or why it failed. */
   async function encryption(url: string): Promise<boolean | string> {
     const faults = await refusal(url)
     if (faults.length > 0) return faults.join('\n')
@@ -384,7 +384,7 @@ describe.skipIf(!hasPostgres)('a PostgreSQL with passwords and TLS', () => {
       /^DATABASE_URL: sslrootcert cannot be read: ENOENT/,
     )
     expect(await encryption(`${withTls}?sslmode=verify-ca&${root}`)).toBe(true)
-    // The certificate is of localhost.
+    // The certificate is valid for localhost.
     expect(await encryption(`${withTls}?sslmode=verify-full&${root}`)).toMatch(
       /certificate of 127.0.0.1:\d+ is not trusted/,
     )

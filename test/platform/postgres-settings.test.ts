@@ -71,7 +71,7 @@ describe.skipIf(!hasPostgres)('two installations in one database', () => {
   const closing: (() => Promise<unknown>)[] = []
   beforeAll(async () => {
     database = await createEmptyDatabase()
-    // Somebody else's tables, with names that the job queue also uses.
+    // The tables of another application, with names that the job queue also uses.
     await execute(database.url, 'CREATE TABLE public.job (x int)', 'CREATE TABLE public.queue (x int)')
   })
   afterAll(async () => {

@@ -9,9 +9,9 @@ import { startTestServer } from '../support/served.ts'
 import { openStage, type Read, type Stage } from '../support/stage.ts'
 import { until } from '../support/until.ts'
 
-// Settings of a database, and poolers between it and the server: in each combination a conversation, a plan
-// and an approval work, and their times are right. Without EFFORT=nightly, a sample runs of
-// combinations in which each pair of values occurs.
+// Combines settings of a database, and poolers between it and the server. In each combination a conversation, a plan and an
+// approval must work, with the right times. Without EFFORT=nightly, only a sample of combinations runs, in which each pair of
+// values occurs.
 const DIMENSIONS = {
   zone: ['UTC', 'Asia/Kolkata', 'America/New_York'],
   dateStyle: ['ISO, MDY', 'SQL, DMY', 'German'],
@@ -22,7 +22,7 @@ const DIMENSIONS = {
 const CLAUSES = { C: "LOCALE 'C' ENCODING 'UTF8'", Danish: DANISH }
 const PARAMETERS = {
   public: '',
-  // A schema with the name of the role comes first in PostgreSQL's default search path.
+  // In PostgreSQL's default search path, a schema with the name of the role comes first.
   'of the role': '',
   staging: '?schema=staging',
   'of the search path': `?options=${encodeURIComponent('-c search_path=app')}`,
@@ -142,5 +142,5 @@ describe.skipIf(!hasPostgres || !canStartPgBouncer())('a server on a database wi
   }
 })
 
-/** In whole minutes; a slow machine may take some seconds. */
+/** Compared in whole minutes, because a slow machine can take some seconds. */
 const minutesUntil = (instant: string) => Math.round((Date.parse(instant) - Date.now()) / MINUTE_MS + 0.3) || 0

@@ -6,12 +6,13 @@ import { startTestServer, type TestServer } from '../support/served.ts'
 
 const THREADS = 20_000
 const REPLIES = 60_000
-/** The message on which the long thread hangs. */
+/** The first message of the long thread. */
 const LONG = `msg_c${'1'.padStart(31, '0')}`
 
 /**
- * A space in which a human takes part in many threads with one new reply each, and is mentioned once at the beginning of a long thread,
- * by somebody who then continues alone. The first message of the long thread is longer than a prompt shows.
+ * The rows of a space in which a human takes part in many threads, each with one new reply. Another person mentions the human
+ * once at the beginning of a long thread, and then continues alone. The first message of that thread is longer than a prompt
+ * shows.
  */
 const FILL = `
   INSERT INTO "Message" (id, "spaceId", seq, "senderId", status, parts, "rootId", depth, "routedAt", "createdAt")
@@ -37,7 +38,7 @@ interface PlanNode {
   Plans?: PlanNode[]
 }
 
-/** The number of rows that a plan has read from tables with threads. */
+/** Returns the number of rows that a plan has read from tables with threads. */
 function rowsRead(node: PlanNode): number {
   const isRead = ['Message', 'ThreadReader'].includes(node['Relation Name'] ?? '')
   const own = isRead ? (node['Actual Rows'] + (node['Rows Removed by Filter'] ?? 0)) * node['Actual Loops'] : 0
@@ -71,7 +72,7 @@ describe.skipIf(!hasPostgres)(`a human in ${THREADS} threads, and a thread of ${
     await parley?.close()
   })
 
-  /** The rows read by the statements about threads that an action executes. */
+  /** Returns how many rows the statements about threads read while an action runs. */
   async function readBy(action: () => Promise<unknown>): Promise<number> {
     const statements: { text: string; values: unknown[] }[] = []
     pg.Client.prototype.query = function (this: pg.Client, ...args: unknown[]) {
@@ -98,7 +99,7 @@ describe.skipIf(!hasPostgres)(`a human in ${THREADS} threads, and a thread of ${
     const { reading } = parley.app.domain
     const inSpace = async () =>
       (await reading.unreadOfMany([{ humanId: human.id, spaceId }])).get(human.id)?.get(spaceId)
-    // The thread that began last is the long one: its newest replies do not mention the human. Then the newest 999 others.
+    // The thread that began last is the long one, whose newest replies do not mention the human. The newest 999 others follow.
     expect(await inSpace()).toEqual({ messages: 999, mentions: 0 })
     expect(await readBy(inSpace)).toBeLessThanOrEqual(3010)
     expect(await readBy(() => reading.unreadTotal(human.id))).toBeLessThanOrEqual(3010)

@@ -13,7 +13,7 @@ describe.skipIf(!hasPostgres)('a PostgreSQL behind a Unix socket', () => {
   let connections = 0
   let database: Awaited<ReturnType<typeof createTestDatabase>>
 
-  /** A Unix socket as a server would have it, in front of the server for tests. */
+  /** Creates a Unix socket, as a server would have it, that forwards to the test server. */
   beforeAll(async () => {
     folder = await makeScratchFolder('parley-socket-')
     database = await createTestDatabase()

@@ -15,7 +15,7 @@ import { until } from '../support/until.ts'
 
 const MIGRATIONS = path.resolve(import.meta.dirname, '../../prisma/migrations')
 
-/** The folders of the migrations before the given one. */
+/** Returns the folders of the migrations before the given one. */
 async function migrationsBefore(name: string): Promise<{ directory: string; remove(): Promise<void> }> {
   const directory = await makeScratchFolder('parley-migrations-')
   for (const folder of (await readdir(MIGRATIONS)).filter((folder) => folder < name))
@@ -51,7 +51,7 @@ test('queued, running and answered runs from before claims were rows can be clai
   await before.remove()
 })
 
-test('firings from before firings were listed are listed in order, and the unfinished ones continue', async () => {
+test('firings from before the list of firings existed are listed in order, and unfinished firings continue', async () => {
   const lifecycle = (await readdir(MIGRATIONS)).find((folder) => folder.endsWith('_lifecycle')) ?? ''
   const before = await migrationsBefore(lifecycle)
   await using pglite = await PGlite.create()
@@ -138,7 +138,7 @@ test('usage from before the ledger is in it after the upgrade, at an unknown cos
   await before.remove()
 })
 
-/** A run that was RUNNING before the migration `operating it`, with one step in the journal, and whose worker is dead. */
+/** A run that was RUNNING before the migration `operating it`, with one step in the journal and a dead worker. */
 async function insertRunningRun(client: pg.Client): Promise<{ runId: string; spaceId: string }> {
   const [human, agent, space, message, run, call] = [
     newId('hum'),
@@ -236,7 +236,7 @@ test.runIf(hasPostgres)('plans and notices that wait for a version with its own 
     { name: 'Due', instruction: 'Go.', afterSeconds: 60 },
     { name: 'Later', instruction: 'Go.', afterSeconds: 3600 },
   ])
-  // The rows as the previous version left them: jobs in a separate queue, notifications in a table.
+  // The rows as the previous version left them: jobs in a queue of their own, and notifications in a table.
   await prisma.$executeRaw`DELETE FROM pgboss.job`
   await prisma.$executeRaw`SELECT pgboss.create_queue('wake-ups', '{"policy":"standard"}'::jsonb)`
   await prisma.$executeRaw`

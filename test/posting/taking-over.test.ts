@@ -16,7 +16,7 @@ describe.skipIf(!hasPostgres)('a worker that hangs while it takes over a run', (
   afterAll(() => one?.close())
   beforeEach(() => one.models.reset())
 
-  /** Takes the run over like the next claim, and after it has read the open messages, sleeps until it is woken. */
+  /** Takes over the run as the next claim does, but sleeps after it has read the open messages, until the test wakes it. */
   function sleeper(runId: string) {
     const { platform } = one.app
     const asleep = gate()

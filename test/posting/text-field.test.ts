@@ -7,7 +7,7 @@ function scan(deltas: string[], field?: string): string[] {
   return deltas.map((delta) => scanner.push(delta))
 }
 
-/** Cuts a text at the given positions into consecutive pieces. */
+/** Cuts a text at the given positions. */
 function cut(text: string, places: number[]): string[] {
   const sorted = [0, ...places.map((place) => place % (text.length + 1)).sort((a, b) => a - b), text.length]
   return sorted.slice(1).map((end, index) => text.slice(sorted[index], end))
@@ -28,7 +28,7 @@ const anySpelling = fastCheck.constantFrom(
   (value: unknown) => JSON.stringify(value),
   (value: unknown) => JSON.stringify(value, null, 2),
   (value: unknown) => JSON.stringify(value).replace(/[^\0-\x7f]/g, escapeUnit),
-  // Every character of a string as an escape, including the key's.
+  // Writes every character of a string, including the key, as an escape.
   (value: unknown) =>
     JSON.stringify(value).replace(/"(?:[^"\\]|\\.)*"/g, (string) => string.replace(/(?<!\\)x/g, '\\u0078')),
 )
@@ -113,7 +113,7 @@ describe('the text field scanner', () => {
       expect(scan(deltas).join('')).toBe(text)
       return performance.now() - start
     })
-    // The limit is ten times the usual time, for busy machines; re-parsing takes seconds.
+    // The limit is ten times the usual time, to allow for busy machines. Parsing everything again would take seconds.
     expect(Math.min(...timings)).toBeLessThan(50)
   })
 })

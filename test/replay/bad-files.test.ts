@@ -186,7 +186,7 @@ describe('a file that cannot be replayed', () => {
       'The tool shop__buy has changed',
     ],
     ['has a table of another format', fileOf([{ table: 'Wine', row: {} }]), 'Line 2 is not a row'],
-  ])('%s: it is named', (_, text, reason) => {
+  ])('%s: the error says so', (_, text, reason) => {
     expect(() => readRecording('room.jsonl', text)).toThrow(UnusableRecordingError)
     expect(() => readRecording('room.jsonl', text)).toThrow(reason)
   })

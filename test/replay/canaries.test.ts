@@ -10,8 +10,8 @@ import { endedRun, gate, sayIn } from '../support/space-tools.ts'
 import { inboxIn } from '../support/thinking.ts'
 import { until } from '../support/until.ts'
 
-// A person and an agent are in a confidential space and in an open one, which is recorded. Names of the confidential space, and
-// of somebody who is only there, contain the canary, too.
+// Creates a person and an agent in a confidential space, and in an open one that is recorded. The name of the confidential
+// space, and of a member who is only there, also contain the canary.
 const { otherSpace: CANARY } = CANARIES
 const whole = (request: ModelRequest) => JSON.stringify([request.instructions, request.messages])
 
@@ -68,7 +68,7 @@ test.each(['ACTIVE_SPACE', 'SPACE_TOOLS'] as const)(
       [{ toolCall: named('get_plans', 'getPlans'), input: {} }],
       [...enter(team.id), post(team.id, 'Hello, team.')],
     )
-    // The third run of the space reads in the confidential one.
+    // The third run in the open space reads the confidential one.
     const reads = isActive
       ? steps(enter(diary.id), [{ toolCall: 'read_messages', input: {} }], [{ text: `I have read ${CANARY}.` }])
       : steps([{ toolCall: 'readSpaceMessages', input: { spaceId: diary.id } }], [{ text: `I have read ${CANARY}.` }])
@@ -94,13 +94,13 @@ test.each(['ACTIVE_SPACE', 'SPACE_TOOLS'] as const)(
     const { runs: reading } = await parley.send(alice, team.id, 'Read it.')
     await parley.runWhen(reading[0]!.id)
     expect(await linesOf(parley, team.id)).not.toContain(CANARY)
-    // Its journal is left out, so that the recording is refused, without a word from there.
+    // Its journal is left out, so the recording is refused, without a word from the confidential space.
     const error = await recordingOf(parley, team.id).catch((reason: unknown) => reason)
     expect(error).toBeInstanceOf(UnusableRecordingError)
     expect(String(error)).toContain('content of another confidential space')
     expect(String(error)).not.toContain(CANARY)
 
-    // The canary was there: in the other space, and in prompts of this one.
+    // The canary did exist: in the other space, and in prompts of this one.
     expect(await linesOf(parley, diary.id)).toContain(CANARY)
     const prompts = parley.models.requests.filter((request) => whole(request).includes('Read it'))
     expect(prompts.some((request) => whole(request).includes(CANARY))).toBe(true)
@@ -126,7 +126,7 @@ test('a recording has nothing of another confidential space whose messages arriv
   held.open()
   const cycle = await endedRun(parley, agent.id)
   await endedRun(parley, agent.id, 1)
-  // Its prompts name the confidential space.
+  // The prompts of the cycle contain the name of the confidential space.
   const journal = await parley.app.platform.db.prisma.step.findMany({ where: { runId: cycle.id } })
   expect(JSON.stringify(journal)).toContain(CANARY)
   const { text, recording } = await recordingOf(parley, team.id)

@@ -7,10 +7,13 @@ import { edited } from '../support/recorded-rooms.ts'
 
 const FOLDER = path.join(import.meta.dirname, '../recordings/0.2.0')
 
-// biome-ignore lint/suspicious/noExplicitAny: rows, changed freely
+// biome-ignore lint/suspicious/noExplicitAny: tests change any column
 type Line = { table: string; row: Record<string, any> }
 
-/** Replays a recording with further rows. `t` returns a time after its last run, `before` the table that they precede. */
+/**
+ * Replays a recording with further rows. `t` returns a time after its last run; `before` is the table before which the rows are
+ * added.
+ */
 async function replayWith(
   name: string,
   before: string,
@@ -29,11 +32,11 @@ async function replayWith(
   )
   const replayed = await replay(recording)
   expect(replayed.isEqual, describeReplay(name, replayed)).toBe(true)
-  // The recording is of an earlier release, whose prompts had other words.
+  // The recording comes from an earlier release, whose prompts were worded differently.
   return replayed.notes.filter((note) => !note.includes("the server's own wording"))
 }
 
-test('a replay repeats the settings of a space, a pause and a memory, and names what the audit log does not say', async () => {
+test('a replay repeats the settings of a space, a pause and a memory, and lists what the audit log does not contain', async () => {
   const notes = await replayWith('broadcast-stateless-active_space-talk', 'RunVersion', (lines, t) => {
     const space = lines.find(({ table }) => table === 'Space')?.row ?? {}
     const [ada, bob] = lines.filter(({ table }) => table === 'Agent').map(({ row }) => String(row['id']))

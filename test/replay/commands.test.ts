@@ -76,7 +76,7 @@ describe.each(RULE_STACKS)('a room of a started server, on the %s stack', (stack
     timeout: 300_000,
   }, async () => {
     if (stack === 'embedded') {
-      // The server has locked its data directory.
+      // The server has locked its data directory, so the command fails.
       const refused = await record('--space', spaceId, '--out', recording)
       expect(refused).toMatchObject({ code: 2, stdout: '', stderr: expect.stringMatching(/^[^\n]+\n$/) })
       await expect(readFile(recording)).rejects.toThrow('ENOENT')

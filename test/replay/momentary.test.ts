@@ -19,7 +19,10 @@ const event = (content: string, more: object = {}) => ({
   ...more,
 })
 
-/** The run reads for its second step between 1000 and 2000 ms. `other`: when the other run is queued, works last, and ends. */
+/**
+ * The run reads for its second step between 1000 and 2000 ms. `other` contains when the other run was queued, was last active,
+ * and ended.
+ */
 function recorded(other: [number, number, number | null], messagesAdded: object[] = []): Recording {
   const [queued, worked, finished] = other
   return {

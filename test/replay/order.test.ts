@@ -32,7 +32,10 @@ const call = (runId: string, createdAt: number) => ({
   ...{ createdAt: at(createdAt), settledAt: at(createdAt + 1), answeredById: null, answeredByService: null },
 })
 
-/** Ada and Bob answer a person at the same time. The message of Ada wakes Eva, who is `shown` messages up to `entered`. */
+/**
+ * Ada and Bob answer a person at the same time. Ada's message wakes Eva. `shown` are the messages in Eva's prompt, and
+ * `entered` is the last message at the time when she entered the space.
+ */
 function recordingWith(shown: number[], entered: number): Recording {
   return {
     space: { id: SPACE, createdAt: at(0) },
@@ -51,7 +54,10 @@ function recordingWith(shown: number[], entered: number): Recording {
   } as unknown as Recording
 }
 
-/** The places of these actions in the schedule: in which Ada and Bob finish, Bob's message begins, and Eva reads. */
+/**
+ * Returns the positions of these actions in the schedule: when Ada and Bob finish, when Bob's message begins, and when Eva
+ * reads.
+ */
 function placesIn(recording: Recording) {
   const names = scheduleOf(recording).map(({ action }) =>
     'run' in action
@@ -87,7 +93,7 @@ describe('of agents that work at the same time, an agent that is woken', () => {
 describe('a run whose call waits', () => {
   const WAITED = 'WHILE YOU WAITED: (said since)'
 
-  /** The call of Ada waits, and is made at 30. Bob's message is finished at `routedAt`; its step is dated until `answeredAt`. */
+  /** Ada's call waits, and is made at 30. Bob's message is finished at `routedAt`; its step has dates up to `answeredAt`. */
   function waiting(routedAt: number, answeredAt: number, isShown: boolean): Recording {
     const recording = recordingWith([1], 1)
     const line = JSON.stringify({ id: id('msg', 3), text: 'Text 3' })
@@ -124,7 +130,7 @@ test('actions never depend on one another in a circle', () => {
   expect(inOrder(nodes).map(({ action }) => (action as unknown as Node).key)).toEqual(['a', 'b', 'c'])
 })
 
-test('changes by people that a recording only mentions are named with their times', () => {
+test('changes by people that a recording only mentions are listed with their times', () => {
   const entry = (action: string, targetId: string, detail: object) => ({ action, targetId, detail, at: at(50) })
   const audit = [
     entry('setMemories', ADA, {}),

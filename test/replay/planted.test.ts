@@ -8,7 +8,7 @@ import { startApplication, type TestApplication } from '../support/application.t
 import { type BookedService, openService } from '../support/decisions.ts'
 import { changed, playRoom, type RoomKind, recordingOf } from '../support/recorded-rooms.ts'
 
-// biome-ignore lint/suspicious/noExplicitAny: rows, changed freely
+// biome-ignore lint/suspicious/noExplicitAny: tests change any column
 type Row = Record<string, any>
 
 const kind = (happens: RoomKind['happens'], more: Partial<RoomKind> = {}): RoomKind => ({
@@ -21,7 +21,7 @@ const kind = (happens: RoomKind['happens'], more: Partial<RoomKind> = {}): RoomK
   ...more,
 })
 
-/** The rooms in which changes are planted. */
+/** The rooms whose recordings are changed. */
 const ROOMS = {
   approval: kind('approval'),
   chain: kind('chain', { routing: 'MENTION_CHAIN' }),
@@ -40,13 +40,13 @@ const ROOMS = {
 }
 type Room = keyof typeof ROOMS
 
-/** A line of a recording with a row. */
+/** One line of a recording that contains a row. */
 interface Line {
   table: string
   row: Row
 }
 
-/** Changes the lines of a recording; the names are those of the room's agents. */
+/** Changes the lines of a recording. The names are those of the agents in the room. */
 type Change = (lines: Line[], heading: Row) => unknown
 
 const isAny = () => true
@@ -55,14 +55,14 @@ const found = (lines: Line[], table: string, isMeant: (row: Row) => boolean): Li
   if (line === undefined) throw new Error(`The recording has no such row of ${table}.`)
   return line
 }
-/** Changes the first row of a table that is meant. */
+/** Changes the first matching row of a table. */
 const sets =
   (table: string, fields: object | ((row: Row) => object), isMeant: (row: Row) => boolean = isAny): Change =>
   (lines) => {
     const { row } = found(lines, table, isMeant)
     Object.assign(row, typeof fields === 'function' ? fields(row) : fields)
   }
-/** Removes the first row of a table that is meant. */
+/** Removes the first matching row of a table. */
 const removes =
   (table: string, isMeant: (row: Row) => boolean = isAny): Change =>
   (lines) => {
@@ -90,14 +90,14 @@ const isOfAgent = (row: Row) => row['runId'] !== null
 const isText = (row: Row) => isOfAgent(row) && row['parts'][0]?.type === 'text'
 const isAda = (row: Row) => row['name']?.startsWith('Ada')
 const says = (text: string) => ({ parts: [{ type: 'text', text }] })
-/** The answer from a model in place of the first one. */
+/** Replaces the first answer of a model. */
 const answers =
   (content: (part: Row) => object) =>
   ({ assistant }: Row) => ({ assistant: { ...assistant, content: [content(assistant.content[0])] } })
 const calls = (name: string) => (row: Row) => row['assistant']?.content?.[0]?.toolName === name
 
 const PLANTED: [name: string, room: Room, change: Change, kind: DivergenceKind, where: RegExp][] = [
-  // Wake-ups, and those that did not happen.
+  // Wake-ups that happened, and wake-ups that did not.
   ['the outcome of a message', 'approval', sets('Outcome', { kind: 'NOT_ROUTED' }), 'wake-up', /outcome of message 1 /],
   [
     'the number in the reason of an outcome',
@@ -283,7 +283,7 @@ const PLANTED: [name: string, room: Room, change: Change, kind: DivergenceKind, 
     'call',
     /delegateToAgent/,
   ],
-  // With which arguments.
+  // The arguments of calls.
   [
     'the arguments of a call',
     'approval',
@@ -386,7 +386,7 @@ const PLANTED: [name: string, room: Room, change: Change, kind: DivergenceKind, 
     /The run/,
   ],
   ['the token budget of an agent', 'approval', sets('Agent', { tokenBudget: 1 }), 'budget', /step/],
-  // How it ended.
+  // How runs ended.
   ['the reason of an end', 'approval', sets('Run', { stopReason: 'MAX_STEPS' }), 'end', /The run/],
   ['the summary of a run', 'approval', sets('Run', { summary: 'x' }), 'end', /The run/],
   ['the status of a run', 'approval', sets('Run', { status: 'FAILED' }), 'end', /The run/],
@@ -398,7 +398,7 @@ const PLANTED: [name: string, room: Room, change: Change, kind: DivergenceKind, 
     /The run/,
   ],
   ['the steps that an agent may take', 'approval', sets('Agent', { maxSteps: 1 }), 'end', /step 1/],
-  // An answer that was cut off (the finish reason `length`) is not reported as the first divergence yet.
+  // A cut-off answer (the finish reason `length`) is not reported as the first divergence yet.
   [
     'the closing text of a run',
     'approval',
@@ -460,7 +460,7 @@ describe('a change that was made to a recording', () => {
     expect(divergence?.cause).toMatch(/\.$/)
   })
 
-  test('a change of the server’s own wording is only a note', async () => {
+  test('a change of the server’s own wording is reported only as a note', async () => {
     const change = sets('Step', replaces('HOW YOU ACT:\n', 'HOW YOU ACT:\nBe kind to everybody.\n'))
     const recording = readRecording('planted.jsonl', changed(text, change))
     const { isEqual, notes } = await replay(recording)

@@ -7,20 +7,23 @@ import { type BookedService, openService } from '../support/decisions.ts'
 import { runsOf } from '../support/effort.ts'
 import { ASPECT_NAMES, aspectsOf, CANARIES, playRoom, recordingOf, roomKind } from '../support/recorded-rooms.ts'
 
-/** A folder for recordings of a new release: `RECORD_TO=test/recordings/0.3.0 npx vitest run test/replay/rooms-property.test.ts`. */
+/**
+ * The folder in which to store recordings of a new release: `RECORD_TO=test/recordings/0.3.0 npx vitest run
+ * test/replay/rooms-property.test.ts`.
+ */
 const RECORD_TO = process.env['RECORD_TO']
 
-/** The rooms of the full form: each combination of routing, memory mode and toolset with each event, as `roomKind` says. */
+/** The rooms of the long form: each combination of routing, memory mode and toolset with each event; see `roomKind`. */
 const FULL = 216
 
-/** Other rooms: `FIRST_ROOM=12 ROOMS=24`. */
+/** For other rooms, set for example `FIRST_ROOM=12 ROOMS=24`. */
 const { FIRST_ROOM = '0', ROOMS = String(runsOf({ usual: 6, nightly: FULL })) } = process.env
 
 const KINDS = Array.from({ length: Number(ROOMS) }, (_, n) => roomKind(Number(FIRST_ROOM) + n))
   // A confidential space changes what recordings of other spaces contain.
   .toSorted((a, b) => Number(a.confidential) - Number(b.confidential))
 
-/** The aspects that the rooms of a shorter form contain. */
+/** The aspects that the rooms of the short form contain. */
 const OF_SHORT_FORM = [
   'a thread',
   'a deletion by a person',

@@ -7,7 +7,7 @@ import { recordingOf } from '../support/recorded-rooms.ts'
 import { delegates, mentions, say, skips, type Turn, takesTurns } from '../support/turns.ts'
 import { until } from '../support/until.ts'
 
-// The example conversations of the seeds, recorded and replayed.
+// Records and replays the example conversations of the requirements.
 
 interface Agent {
   id: string
@@ -32,7 +32,7 @@ describe.each(['in a space', 'in a thread'])('a conversation of seed 002 %s repl
 
   const plays = ({ name }: Agent, ...turns: Turn[]) => takesTurns(parley.models, name, ...turns)
 
-  /** Posts a message to the agents, waits for the end of the chain, and replays the space. Returns the number of runs. */
+  /** Posts a message to the agents, waits until the chain ends, and replays the space. Returns the number of runs. */
   async function replays(members: Agent[], ...texts: string[]): Promise<number> {
     const { prisma } = parley.app.platform.db
     const { sending } = parley.app.domain

@@ -8,7 +8,7 @@ const at = (ms: number) => new Date(Date.UTC(2026, 10, 27, 12) + ms).toISOString
 const [ADA, BOB, HUSAM, SPACE] = [id('agt', 1), id('agt', 2), id('hum', 1), id('spc', 1)]
 const [RUN, OTHER, CALL] = [id('run', 1), id('run', 2), id('tcl', 1)]
 
-// biome-ignore lint/suspicious/noExplicitAny: rows, of which a case names some columns
+// biome-ignore lint/suspicious/noExplicitAny: each case sets only some columns
 type Row = Record<string, any>
 type Rows = Partial<Record<keyof RoomRows, Row[]>>
 
@@ -136,7 +136,7 @@ const listed = (about: string, triggerType: string) => ({
   calls: [call({ toolName: 'get_my_runs', output: { runs: [{ runId: OTHER, triggerType, triggerSummary: about }] } })],
 })
 
-/** A text that the server stores, and its code or kind: as recorded, reworded, and with other data. */
+/** A text that the server stores, with its code or kind, in three forms: as recorded, reworded, and with other data. */
 interface Kind {
   name: string
   rows(text: string, code: string): Rows
@@ -308,7 +308,7 @@ const OF_SERVER: Kind[] = [
 describe.each(OF_SERVER)('$name', ({ rows, recorded, reworded, changed, is }) => {
   const [text, code] = recorded
 
-  test('is only noted if it is worded differently', () => {
+  test('is only reported as a note if it is worded differently', () => {
     const { divergence, notes } = compared(rows(text, code), rows(reworded, code))
     expect(divergence).toBe(null)
     expect(notes).toEqual([expect.stringContaining("the server's own wording")])
@@ -319,7 +319,7 @@ describe.each(OF_SERVER)('$name', ({ rows, recorded, reworded, changed, is }) =>
   })
 })
 
-/** Texts by others, in places where the server also stores its own. */
+/** Texts by others in places where the server also stores its own texts. */
 const OF_OTHERS: [string, (text: string) => Rows, DivergenceKind][] = [
   ['the reason of an agent that skips', (text) => outcome({ kind: 'SKIPPED' })(text, 'SKIPPED'), 'wake-up'],
   ['the summary of a run', (summary) => ({ runs: [run({ summary })] }), 'end'],
@@ -347,12 +347,12 @@ const OF_OTHERS: [string, (text: string) => Rows, DivergenceKind][] = [
   ],
 ]
 
-test.each(OF_OTHERS)('%s is a divergence, even if it could be of the server', (_, rows, kind) => {
+test.each(OF_OTHERS)('%s is a divergence, even if it looks like a text of the server', (_, rows, kind) => {
   expect(compared(rows('Because.'), rows('Therefore.')).divergence?.kind).toBe(kind)
   expect(compared(rows('Because.'), rows('Because.'))).toEqual({ divergence: null, notes: [] })
 })
 
-test('a prompt that quotes a failure with another wording is only noted', () => {
+test('a prompt that quotes a failure with another wording is only reported as a note', () => {
   const rows = (failure: string, text: string) => ({
     ...failed({})(failure, 'NO_ACTIVE_SPACE'),
     ...asked(`INBOX (1 event):\n- [TOOL_RESULT x] ${JSON.stringify({ error: { message: text } })}`),

@@ -12,7 +12,7 @@ describe.each(RULE_STACKS)('a chain on the %s stack', (stack) => {
   afterAll(() => parley?.close())
   beforeEach(() => parley.models.reset())
 
-  /** The last prompt of an agent's n-th run. */
+  /** Returns the last prompt of an agent's n-th run. */
   async function wokenWith(name: string, n: number): Promise<string> {
     const first = parley.models.requests.filter(
       ({ instructions, step }) => step === 0 && instructions.startsWith(`You are ${name},`),

@@ -16,7 +16,7 @@ describe.each(RULE_STACKS)('handoffs, on the %s stack', (stack) => {
 
   const prisma = () => parley.app.platform.db.prisma
 
-  /** The ids of the updated messages in a space's log, in order. */
+  /** Returns the ids of the updated messages in a space's log, in order. */
   async function updatesIn(spaceId: string, after: string): Promise<string[]> {
     const delivery = await parley.app.platform.log.read(`space:${spaceId}`, after, 1000)
     const entries = delivery.type === 'publications' ? delivery.publications : []
@@ -33,7 +33,7 @@ describe.each(RULE_STACKS)('handoffs, on the %s stack', (stack) => {
     room.plays('Cyd', [[say('Yes.')]])
     await room.hears()
     const [first, second, third] = (await room.messages()).map(({ id }) => id)
-    // The first one also gets an event for its usage.
+    // The first message also gets an event for its usage.
     const ofAnswers = async () => (await updatesIn(room.spaceId, head)).filter((id) => id !== first)
     await until('all updates are published', async () => (await ofAnswers()).length === 3)
     expect(await ofAnswers()).toEqual([second, third, third])

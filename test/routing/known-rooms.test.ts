@@ -21,7 +21,7 @@ describe.skipIf(!hasPostgres)('a process that has a space cached', () => {
     await here?.close()
   })
 
-  /** A room to which this process has just sent a message. */
+  /** Creates a room to which this process has just sent a message. */
   async function knownRoom(routing: 'BROADCAST' | 'MENTION_CHAIN' = 'BROADCAST') {
     const known = await here.room('Ada', {}, { routing })
     const other = await here.agent('Bob')
@@ -48,7 +48,7 @@ describe.skipIf(!hasPostgres)('a process that has a space cached', () => {
     const { human, agent, space } = await knownRoom()
     await here.app.domain.members.remove(human, { spaceId: space.id, entityId: agent.id })
     const sending = { spaceId: space.id, text: 'Half a \ud83d pair, and "quotes"', idempotencyKey: 'k' }
-    // The first one reads the room again.
+    // The first message reads the room again.
     await here.send(human, space.id, 'Nobody?')
     const { message, runs } = await here.app.domain.sending.send(human, sending)
     expect(runs).toEqual([])

@@ -13,7 +13,7 @@ describe.each(RULE_STACKS)('refusals by the tools of a chain, on the %s stack', 
   afterAll(() => parley?.close())
   beforeEach(() => parley.models.reset())
 
-  /** The codes of a tool's refusals, `ok` for a call that was accepted. */
+  /** Returns the codes with which a tool refused calls, or `ok` for a call that it accepted. */
   async function results(room: ChainRoom<string>, toolName: string): Promise<string[]> {
     const calls = await room.calls(toolName)
     return calls.map(({ output }) => (output as { error?: { code: string } }).error?.code ?? 'ok')

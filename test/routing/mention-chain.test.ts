@@ -7,7 +7,7 @@ function member(id: string, joinedAt: number): AgentMember {
   return { id, name: id, mind: 'STATELESS', joinedAt }
 }
 
-/** Agents that joined one after the other. */
+/** Returns agents that joined one after the other. */
 function roomOf(ids: string[], lastPicked: Room['lastPicked'] = null): Room {
   return {
     routing: 'MENTION_CHAIN',
@@ -20,7 +20,7 @@ function roomOf(ids: string[], lastPicked: Room['lastPicked'] = null): Room {
 
 const human = { senderId: 'hum', senderKind: 'HUMAN' as const, mentions: [] }
 
-/** The agents that human messages pick, one after the other. */
+/** Returns the agents that messages of a human pick, one after the other. */
 function picks(room: Room, count: number): string[] {
   const picked: string[] = []
   for (let n = 0; n < count; n++) {
@@ -121,7 +121,7 @@ function watchFairness() {
       for (const { present } of since.values()) present.delete(id ?? '')
       since.delete(id ?? '')
     },
-    /** An agent is picked: returns the permanent members without a turn since its last one. */
+    /** Picks an agent. Returns the permanent members that have had no turn since its last one. */
     passedOver(id: string, ids: string[]): string[] {
       const before = since.get(id)
       for (const { picked } of since.values()) picked.add(id)

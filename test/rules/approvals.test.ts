@@ -92,7 +92,7 @@ describe('a pending call', () => {
 })
 
 describe('a decision', () => {
-  test('is about the current input, unless it is a denial', () => {
+  test('applies to the current input, unless the decision is a denial', () => {
     const edited = { ...call(), inputDigest: 'now' }
     expect(requireCurrentInput(edited, { approve: true, inputDigest: 'now' })).toBe('now')
     expect(requireCurrentInput(edited, { approve: false, inputDigest: 'before' })).toBe('now')
@@ -102,7 +102,7 @@ describe('a decision', () => {
     expect(requireCurrentInput(written, { approve: true, inputDigest: null })).toBe(TERMS.writtenDigest)
   })
 
-  test('is given once, and an approval only below the limit', () => {
+  test('may be given once by each person, and an approval only below the limit', () => {
     expect(() => requireFirstDecision({ count: 99, hasDecided: false }, true)).not.toThrow()
     expect(() => requireFirstDecision({ count: 100, hasDecided: false }, true)).toThrow('100 decisions')
     expect(() => requireFirstDecision({ count: 100, hasDecided: false }, false)).not.toThrow()

@@ -25,7 +25,7 @@ function chain(state: Partial<ChainState> = {}): ChainState {
 
 const waiter = (entityId: string) => ({ entityId, reason: 'because', spaceId: 'spc' })
 
-// The rows of the requirements' table "Chain Rules" except the first, which routing decides (mention-chain.test.ts).
+// The rows of the table "Chain Rules" in the requirements, except the first, which routing decides (mention-chain.test.ts).
 describe('the next turn', () => {
   test('an agent responds with a mention that expects no reply: the mentioned agent runs, and the chain continues from there', () => {
     const { state, next } = afterTurn(chain(), 'a', mention('b'), LIMITS)
@@ -57,7 +57,7 @@ describe('the next turn', () => {
     expect(afterTurn(state, 'b', null, LIMITS).next).toEqual({ type: 'callback', waiter: waiter('x') })
   })
 
-  // The rules treat skipping, failing and being stopped the same: none of them delegates.
+  // The rules treat skipping, failing and being stopped alike, because the agent delegates in none of these cases.
   test('an agent skips, fails or is stopped: the last waiting agent is called back; if no agent waits, none responds', () => {
     expect(agentOf(afterTurn(chain({ replyStack: [waiter('x')] }), 'a', null, LIMITS).next ?? mention(''))).toBe('x')
     expect(afterTurn(chain(), 'a', null, LIMITS).next).toBeNull()
@@ -158,7 +158,7 @@ describe('any chain', () => {
   const mentions = fc.tuple(agent, fc.boolean()).map(([id, expectReply]) => mention(id, expectReply))
   const delegations = agent.map((targetId) => ({ type: 'delegation' as const, targetId, reason: null, spaceId: 'spc' }))
 
-  /** Plays a chain to its end: the outcomes of its turns, one after the other, then nothing. */
+  /** Plays a chain to its end. The turns have these outcomes, one after the other, and then none. */
   function play(turns: (Mention | Delegation | null)[]) {
     const asked: string[] = []
     const called: string[] = []

@@ -131,7 +131,7 @@ test('when another run ends, the plan only shows the end on its trigger', () => 
   expect(planEnd(run, FAILED, facts())).toMatchObject({ events: [], cycle: 'none', endsTurn: true, rests: false })
 })
 
-/** The decisions in terms of the five flags of the former code, statement by statement. */
+/** The decisions of the former code in terms of its five flags, statement by statement. */
 function formerly(run: EndingRun, ending: RunEnding, { hasDoneNothing, failure, events }: EndFacts) {
   const isErased = ending.status === 'COMPLETED' && ending.skipped !== undefined && hasDoneNothing
   const isOutage = ending.stopReason === 'MODEL_FAILED' && (failure === 'provider' || failure === 'unclear')

@@ -8,7 +8,7 @@ import { hasPostgres } from '../support/postgres.ts'
 describe.skipIf(!hasPostgres)('claims', () => {
   let one: TestApplication
   let two: TestApplication
-  /** The claims of two workers, called by the test. */
+  /** The claims of two workers, which the test calls. */
   let workers: ReturnType<typeof createCore>['lifecycle'][]
 
   beforeAll(async () => {
@@ -24,7 +24,7 @@ describe.skipIf(!hasPostgres)('claims', () => {
   const db = () => one.app.platform.db.prisma
   const worker = (index: number) => workers[index] as (typeof workers)[number]
 
-  /** QUEUED runs of one agent. */
+  /** Creates QUEUED runs of one agent. */
   async function queued(count: number, maxConcurrentRuns = 5): Promise<{ agentId: string; ids: string[] }> {
     const human = await one.human('Husam')
     const agent = await one.agent('Ada', { maxConcurrentRuns })
@@ -34,7 +34,7 @@ describe.skipIf(!hasPostgres)('claims', () => {
     return { agentId: agent.id, ids }
   }
 
-  /** Like a worker, it claims again if another transaction had locked the next row. */
+  /** Claims again, as a worker does, if another transaction had locked the next row. */
   async function claimOne(index = 0): Promise<Claim> {
     const { claims, isMoreThere } = await worker(index).claim(1)
     if (isMoreThere) return claims[0] ?? claimOne(index)
@@ -42,7 +42,10 @@ describe.skipIf(!hasPostgres)('claims', () => {
     return claims[0] as Claim
   }
 
-  /** The seconds until the run may be claimed again, by the database, which stores milliseconds; null: it may not. */
+  /**
+   * Returns the seconds until the run may be claimed again, by the clock of the database, which stores milliseconds; null if it
+   * may not be claimed.
+   */
   async function pauseOf(id: string): Promise<number | null> {
     const [row] = await db().$queryRaw<{ pause: number | null }[]>`
       SELECT ceil(extract(epoch FROM "claimableAt" - clock_timestamp()) - 0.001)::float8 AS pause FROM "Run" WHERE id = ${id}`
@@ -65,7 +68,7 @@ describe.skipIf(!hasPostgres)('claims', () => {
       await finish(before.claims[0] as Claim)
       const { run } = await claimOne()
       expect(run.id).toBe(question?.id)
-      // The runs of her question also count as hers, although an agent sent the message.
+      // The runs of her question also count as hers, although an agent has sent the message.
       const data = { triggerSenderId: agentId, depth: 1 }
       const [later] = (await one.send(alice, space.id, 'And another')).runs
       await db().run.update({ where: { id: later?.id ?? '' }, data })
@@ -96,7 +99,7 @@ describe.skipIf(!hasPostgres)('claims', () => {
     const own = await one.agent('Own')
     const space = await one.space(alice, [own.id])
     const [first] = (await one.send(alice, space.id, 'My one question')).runs
-    // A call of an earlier run of Mallory was answered.
+    // A call of an earlier run of Mallory's has got its answer.
     await finish(running[0] as Claim)
     await db()
       .$executeRaw`UPDATE "Run" SET status = 'WAITING_TOOL', "claimableAt" = now() WHERE id = ${running[1]?.run.id}`
@@ -149,7 +152,7 @@ describe.skipIf(!hasPostgres)('claims', () => {
       executing.push(...claims)
       const counts = Map.groupBy(executing, ({ run }) => run.agentId)
       for (const [agentId, runs] of counts) expect(runs.length).toBeLessThanOrEqual(limits.get(agentId) ?? 0)
-      // One of the three continues, a different one each time.
+      // One of the three requesters continues, a different one each time.
       round++
       for (const [n, claim] of executing.splice(0).entries()) {
         if ((n + round) % 3 > 0) await finish(claim)
@@ -176,7 +179,7 @@ describe.skipIf(!hasPostgres)('claims', () => {
     }
   })
 
-  test('prefer runs to resume over new ones, however long those have waited', async () => {
+  test('prefer runs to resume over new runs, however long the new ones have waited', async () => {
     const lost = await queued(1)
     await claimOne()
     await queued(12, 1).then((many) => Promise.all(many.ids.map((id) => set(id, { claimableAt: LONG_AGO }))))
@@ -192,7 +195,7 @@ describe.skipIf(!hasPostgres)('claims', () => {
   test('do not wait: rows that another transaction has locked are skipped, and tried again soon', async () => {
     const { agentId, ids } = await queued(1)
     await one.app.platform.db.transaction(async (tx) => {
-      // Like at the end of a cycle, after its run.
+      // The end of a cycle also locks the row of the agent, after that of the run.
       await tx.$queryRaw`SELECT 1 FROM "Agent" WHERE id = ${agentId} FOR NO KEY UPDATE`
       expect(await worker(1).claim(1)).toEqual({ claims: [], inboxes: [], isMoreThere: true })
     })
@@ -230,7 +233,7 @@ describe.skipIf(!hasPostgres)('claims', () => {
     for (const pause of [1, 2, null]) {
       await claimOne()
       await worker(1).lapse(id)
-      expect(await pauseOf(id)).toBe(null) // its worker is alive
+      expect(await pauseOf(id)).toBe(null) // The worker of this run is alive.
       await set(id, { leaseUntil: LONG_AGO })
       await Promise.all([worker(0).lapse(id), worker(1).lapse(id)])
       expect(await pauseOf(id)).toBe(pause)

@@ -9,7 +9,7 @@ beforeAll(async () => {
 })
 afterAll(() => parley?.close())
 
-/** A run that ended while its process died before it finished its message. */
+/** Creates a run that has ended, but whose process died before it finished the run's message. */
 async function unsettledRun() {
   const { human, space } = await parley.room()
   const { message, runs } = await parley.send(human, space.id, 'Hello')

@@ -38,7 +38,7 @@ describe.skipIf(!hasPostgres || !canStartRedis())('concurrent decisions', () => 
     await models?.close()
   })
 
-  /** 50 calls of ten runs wait; every second person uses the second server. */
+  /** 50 calls of ten runs wait. Every second person uses the second server. */
   async function begin() {
     const [one, two] = entered as [(typeof entered)[0], (typeof entered)[0]]
     const { stage } = one
@@ -63,7 +63,7 @@ describe.skipIf(!hasPostgres || !canStartRedis())('concurrent decisions', () => 
     const { pending, seated, agents, one, two } = await begin()
     const decide = async (id: string, by: number, approve: boolean): Promise<string> => {
       const { deciders } = by % 2 === 0 ? one : two
-      // On a slow machine, the server refuses decisions that wait for more than 10 s: try again.
+      // On a slow machine, the server refuses decisions that would wait for more than 10 s, so try again.
       const decided = await until('the server has room', async () => {
         const answer = await deciders.decide(seated[by]!, id, approve)
         return answer.__typename !== 'RateLimitedError' && answer
@@ -71,7 +71,7 @@ describe.skipIf(!hasPostgres || !canStartRedis())('concurrent decisions', () => 
       return decided.toolCall?.approval.state ?? decided.__typename
     }
     const answers = await Promise.all(
-      // The first decision counts: some calls are approved and others denied.
+      // The first decision on a call counts: some calls are approved and others denied.
       pending.flatMap((id, n) => seated.map(async (_, by) => ({ id, answer: await decide(id, by, (n + by) % 4 < 2) }))),
     )
     expect(answers).toHaveLength(200)

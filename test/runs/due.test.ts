@@ -12,7 +12,7 @@ const ASK = {
 }
 const RUNS = 20
 
-/** Calls a tool or hangs, as the last message requests; ends after a result. */
+/** The model calls a tool or hangs, as the last message requests, and ends after a result. */
 function askOrHang(parley: TestApplication): void {
   parley.models.script(({ messages, step }) => {
     if (step > 0) return [{ text: 'Noted.' }]
@@ -151,7 +151,7 @@ describe.skipIf(!hasPostgres)('a stop between the claim and the start of the wor
   })
 })
 
-/** One poll per second, on a busy machine; a silent model is abandoned after a minute. */
+/** Longer than a poll per second on a busy machine, and shorter than the minute after which a silent model is abandoned. */
 const HEARD_WITHIN = { timeoutMs: 10_000 }
 
 describe.skipIf(!hasPostgres)('a stop whose signal was lost', () => {

@@ -26,7 +26,7 @@ const TOOL = {
 }
 const KINDS = ['a', 'b', 'c']
 
-/** Amounts with two decimals, some of which no grant may count. */
+/** Amounts with two decimals, some of which are too large for any grant. */
 const amounts = fc.oneof(
   { weight: 8, arbitrary: fc.integer({ min: 0, max: 2000 }).map((cents) => cents / 100) },
   { weight: 1, arbitrary: fc.constantFrom(-1, null, undefined, 'five', 1e15) },
@@ -93,7 +93,7 @@ describe.skipIf(!hasPostgres)('standing grants for which 50 calls race on two pr
     await Promise.all(stops)
   }
 
-  /** Revokes a grant once some calls were executed under it. Null if all calls were over before that. */
+  /** Revokes a grant once some calls were executed under it. Returns null if all calls had ended before that. */
   async function revokeAfter(count: number, human: HumanViewer, id: string, runs: string[]) {
     const { prisma } = one.app.platform.db
     await until('enough calls were let through, or all calls are over', async () => {
@@ -103,7 +103,7 @@ describe.skipIf(!hasPostgres)('standing grants for which 50 calls race on two pr
     return other.app.domain.grants.revoke(human, { id }).catch(() => null)
   }
 
-  /** The calls that were executed under the grant, or about which people are asked. */
+  /** Returns the calls that were executed under the grant, or that wait for a decision. */
   async function settled(runIds: string[]) {
     const calls = await one.app.platform.db.prisma.toolCall.findMany({ where: { runId: { in: runIds } } })
     return calls.filter(({ approvalState, settledAt }) => settledAt !== null || approvalState !== null)

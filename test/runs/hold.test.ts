@@ -5,7 +5,7 @@ import { type ModelAction, type ModelRequest, steps } from '../support/model-ser
 import { callsOf, gate, messagesOf, textsOf } from '../support/space-tools.ts'
 import { until } from '../support/until.ts'
 
-/** The results of the last step's calls, as the model receives them. */
+/** Returns the results of the last step's calls, as the model receives them. */
 const results = ({ messages }: ModelRequest) => messages.flatMap(({ role, text }) => (role === 'tool' ? [text] : []))
 
 describe.each(RULE_STACKS)('a run whose message was finished by another process, on the %s stack', (stack) => {
@@ -19,13 +19,13 @@ describe.each(RULE_STACKS)('a run whose message was finished by another process,
 
   const db = () => parley.app.platform.db.prisma
 
-  /** The row as a worker that was suspended during its cleanup writes it, or an operator in the database. */
+  /** Writes the row as a worker that was suspended during its cleanup does, or an operator in the database. */
   async function endMessageOf(agentId: string, spaceId: string) {
     const message = await until('the message has started', async () => (await messagesOf(parley, spaceId, agentId))[0])
     await db().message.update({ where: { id: message.id }, data: { status: 'INTERRUPTED', routedAt: new Date() } })
   }
 
-  /** A run whose first call's message another process finishes while the model still writes that call. */
+  /** Starts a run. Another process finishes the message of its first call while the model is still writing that call. */
   async function endedInTheMiddle(input: Partial<CreateAgentInput>, call: (spaceId: string) => [string, string[]]) {
     const { human, agent, space } = await parley.room('Ada', input)
     const [toolCall, pieces] = call(space.id)

@@ -4,7 +4,7 @@ import { startApplication, type TestApplication } from '../support/application.t
 import { hasPostgres } from '../support/postgres.ts'
 import { until } from '../support/until.ts'
 
-/** The connections of an application's pool. */
+/** The number of connections in the pool of an application. */
 const POOL = 8
 
 describe.skipIf(!hasPostgres)('the lease of a run', () => {

@@ -4,7 +4,7 @@ import { forAgent, steps } from '../support/model-server-script.ts'
 import { hasPostgres } from '../support/postgres.ts'
 import { until } from '../support/until.ts'
 
-/** A gate that a scripted model waits at. */
+/** A gate at which a scripted model waits. */
 function gate() {
   const { promise, resolve } = Promise.withResolvers<void>()
   return { promise, open: resolve }

@@ -7,7 +7,7 @@ import { hasPostgres } from '../support/postgres.ts'
 import { until } from '../support/until.ts'
 
 const SOMEBODY_ELSE = 7
-/** The remaining time of a lease whose worker is dead, and of one that was just renewed. */
+/** The remaining time of a lease whose worker is dead, and that of a lease that was just renewed. */
 const OVERDUE = "interval '5 seconds'"
 const RENEWED = "interval '10 seconds'"
 
@@ -49,7 +49,7 @@ describe.skipIf(!hasPostgres)('an executing run', () => {
     return rows.length > 0
   }
 
-  /** Changes the settings as if nothing had been restarted recently. */
+  /** Changes the settings so that no process seems to have restarted recently. */
   const settled = (connection: pg.Client) =>
     until('it has been connected for long enough', async () => {
       const sql =
@@ -57,7 +57,7 @@ describe.skipIf(!hasPostgres)('an executing run', () => {
       return (await connection.query(sql)).rows[0].old
     })
 
-  /** The id of a run that this process has claimed. */
+  /** Returns the id of a run that this process has claimed. */
   async function executing(): Promise<string> {
     const { human, space } = await parley.room()
     const id = (await parley.send(human, space.id, 'Hello')).runs[0]?.id ?? ''
@@ -65,7 +65,7 @@ describe.skipIf(!hasPostgres)('an executing run', () => {
     return id
   }
 
-  /** Whether another worker may take the run over with this much of the lease left. */
+  /** Returns whether another worker may take over the run when this much of the lease is left. */
   const isTaken = async (id: string, left: string) => {
     await db().$executeRawUnsafe(`UPDATE "Run" SET "leaseUntil" = clock_timestamp() + ${left} WHERE id = $1`, id)
     await lifecycle.lapse(id)

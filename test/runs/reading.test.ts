@@ -16,8 +16,8 @@ describe.each(RULE_DATABASES)("an agent's runs on %s", (database) => {
   let helper: Agent
   let other: Agent
   /**
-   * The runs of `helper`, oldest first: one in Ada's space, one in both spaces, a failed one in the shared space,
-   * and a service's.
+   * The runs of `helper`, oldest first: one in Ada's space, one in both spaces, a failed one in the shared space, and one of a
+   * service.
    */
   let runIds: string[]
   let otherRunId: string
@@ -45,7 +45,7 @@ describe.each(RULE_DATABASES)("an agent's runs on %s", (database) => {
   })
   afterAll(() => domain.close())
 
-  /** The page as positions in `runIds`, and both flags. */
+  /** Returns the page as positions in `runIds`, and both flags. */
   async function pageOf(viewer: Viewer, page: PageArguments = {}, statuses: RunStatus[] | null = null) {
     const [answer] = await reading.pageMany(viewer, [helper.id], runsRequest(page), statuses)
     if (answer === undefined || 'code' in answer) return answer?.code

@@ -95,7 +95,7 @@ describe.each(RULE_STACKS)('a step that is run again, on the %s stack', (stack) 
         .toolCall.findFirst({ where: { runId: run.id, settledAt: { not: null } } })
         .then((row) => row ?? prisma().toolCall.findFirst({ where: { runId: run.id, approvalState: 'PENDING' } })),
     )
-    // Nobody but the operator belongs to the copy, so nobody can approve.
+    // Only the operator belongs to the copy, so nobody can approve.
     expect(['PENDING', 'EXPIRED']).toContain(call.approvalState)
     expect(parley.models.requests.at(-1)?.model).toBe('other')
   })

@@ -22,7 +22,7 @@ test('everyone who stops a run waits until its worker has confirmed', async () =
   const signals = createMemorySignals(pino({ level: 'silent' }))
   const stopSignals = createStopSignals(signals)
   const returned: number[] = []
-  // Later than any confirmation, so that a stop which misses it waits for its time limit.
+  // Later than any confirmation, so that a stop that misses the confirmation waits for its time limit.
   const run = { leaseUntil: new Date(Date.now() + 60_000) }
   const stops = [1, 2].map((n) => stopSignals.stop('run_1', async () => run).then(() => returned.push(n)))
   const asked: unknown[] = []

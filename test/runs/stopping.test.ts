@@ -7,7 +7,7 @@ import { steps } from '../support/model-server-script.ts'
 import { hasPostgres } from '../support/postgres.ts'
 import { until } from '../support/until.ts'
 
-/** Stops a run at several moments of its start, each later than the previous one. */
+/** Stops a run at several times during its start, each later than the previous one. */
 const STOPS = 25
 const STEP_MS = 12
 const LET_GO_WITHIN_MS = 1000

@@ -40,7 +40,7 @@ describe.each(RULE_STACKS)('waiting tools, on the %s stack', (stack) => {
   const waitingOf = async (runId: string) =>
     (await parley.app.domain.toolCalls.ofRuns([runId])).get(runId)?.filter(({ status }) => status === 'WAITING') ?? []
 
-  /** The results in the prompt of the second generation. */
+  /** Returns the results in the prompt of the second generation. */
   const resultsIn = (request: ModelRequest) =>
     request.messages.filter(({ role }) => role === 'tool').map(({ text }) => text)
 
@@ -221,7 +221,7 @@ describe('the time limit of a run', () => {
   let parley: TestApplication
   afterAll(() => parley?.close())
 
-  test('ends it after PARLEY_MAX_RUN_SECONDS, including waiting', async () => {
+  test('ends the run after PARLEY_MAX_RUN_SECONDS, including the time of waiting', async () => {
     parley = await startApplication({ settings: { PARLEY_MAX_RUN_SECONDS: '2' } })
     const { human, space } = await parley.room('Ada', { tools: [ASK] })
     parley.models.script(({ messages }) =>

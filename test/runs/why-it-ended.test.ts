@@ -36,7 +36,7 @@ describe.each(RULE_STACKS)('why a run ended, on the %s stack', (stack) => {
   afterAll(() => parley?.close())
   beforeEach(() => parley.models.reset())
 
-  // biome-ignore lint/suspicious/noExplicitAny: answers of operations that are written here
+  // biome-ignore lint/suspicious/noExplicitAny: these operations have no generated types
   async function ask(operation: string, variables: object, who = client): Promise<any> {
     const { data, errors } = await who.ask(operation, variables)
     expect(errors).toBeUndefined()
@@ -164,7 +164,7 @@ describe.each(RULE_STACKS)('why a run ended, on the %s stack', (stack) => {
       expect((await parley.messages(space.id)).map(({ status }) => status)).toEqual(['COMPLETE', 'COMPLETE'])
     })
 
-    test('counts once, even with two concurrent requests', async () => {
+    test('takes effect once, even with two concurrent requests', async () => {
       const { runId } = await asked(refused)
       await parley.runWhen(runId)
       parley.models.script(() => [{ text: 'Done.' }])

@@ -8,7 +8,7 @@ import { type Named, type Person, playScenarios, type Read, resultsIn, type Stag
 import { say as says } from '../support/turns.ts'
 import { until } from '../support/until.ts'
 
-// The worked scenarios of requirement 001, through GraphQL: concurrent runs of one agent that see one another.
+// The scenarios of requirement 001, through GraphQL: concurrent runs of one agent that see each other.
 
 const TRIGGER = `mutation ($input: TriggerAgentInput!) {
   triggerAgent(input: $input) { ... on TriggerAgentPayload { run { id } } ... on Error { message } }
@@ -72,7 +72,7 @@ describe.each(RULE_STACKS)("001's scenarios through GraphQL, on the %s stack", (
       over.open()
       await stage.endedRuns(bot, 2)
 
-      // A run of another confidential space is listed without content, because its label is not part of this run's label.
+      // A run in another confidential space is listed without content, because its label is not part of this run's label.
       const aboutOf = (words: string) => (confidential ? 'for others: nothing more of it is told here' : words)
       expect(activeRunsIn(await requestOf('pull Q4 report', 0))).toEqual([
         `- Run ${first} (this run) — triggered by Husam in "Project Alpha"`,

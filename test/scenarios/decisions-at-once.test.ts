@@ -13,7 +13,7 @@ const TYPED = [
   undefined,
 ]
 
-/** Issue "Decisions that people share", "Bad input": concurrent actions have one outcome. */
+/** "Bad input" of the issue "Decisions that people share": concurrent actions have one outcome. */
 describe.each(RULE_STACKS)('decisions that race with other changes, on the %s stack', (stack) => {
   const play = playDecisions(stack)
 
@@ -27,7 +27,7 @@ describe.each(RULE_STACKS)('decisions that race with other changes, on the %s st
       `mutation { removeMember(input: { spaceId: "${space.id}", entityId: "${id}" }) { __typename } }`,
     )
 
-  /** The concurrent actions of two people, and the possible states of the call afterwards. */
+  /** The concurrent actions of two people, and the states that the call can have afterwards. */
   const PAIRS: Record<string, { acts(people: People, call: Read): Promise<Read>[]; may: string[] }> = {
     'an approval and a denial': {
       acts: ({ alice, bob }, call) => [decide(alice, call, true), decide(bob, call, false)],
@@ -126,7 +126,7 @@ describe.each(RULE_STACKS)('decisions that race with other changes, on the %s st
     expect(await told(service, shared)).toBe('NotFoundError')
     await remove(people, carol)
     expect(await told(carol, shared)).toBe('NotFoundError')
-    // A named approver need not be a member.
+    // A named approver does not have to be a member.
     await remove(people, bob)
     expect(await told(bob, named)).toBe('DecideToolCallPayload')
     expect(await told(alice, named)).toBe('DecideToolCallPayload')

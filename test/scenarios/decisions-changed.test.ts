@@ -6,7 +6,7 @@ import type { Named, Person, Read } from '../support/stage.ts'
 
 const DAYS_MS = 20 * 86_400_000
 
-/** Issue "Decisions that people share": changes between the request and the execution. */
+/** From the issue "Decisions that people share": changes between the request and the execution. */
 describe.each(RULE_STACKS)('changes while people decide, on the %s stack', (stack) => {
   const play = playDecisions(stack)
   const { room, lastResults } = play
@@ -85,7 +85,7 @@ describe.each(RULE_STACKS)('changes while people decide, on the %s stack', (stac
     await change('updateAgent', { id: agent.id, mcpServers: [{ ...mcpServers[0], url: `${mcp.url}?moved` }] })
     await play.deciders.decide(alice, one.id, true)
     await play.deciders.callWhen(one.id, ({ status }) => status === 'FAILED')
-    // Back at the first address, in a new session with the current list; an admin has confirmed the tool.
+    // The server is at its first address again, in a new session with the current list. An admin has confirmed the tool.
     mcp.tools[0]!.description = 'Pays twice.'
     const confirmed = { name: 'bank', url: mcp.url, approval: {}, headers: { 'x-again': '1' } }
     await change('updateAgent', { id: agent.id, mcpServers: [] })
@@ -106,7 +106,7 @@ describe.each(RULE_STACKS)('changes while people decide, on the %s stack', (stac
     const first = [1, 2].map((to) => ({ toolCall: 'bank__pay', input: { to } }))
     const { alice, agent, runId } = await room([], first, { mcpServers })
     await play.parley.runWhen(runId!, 'WAITING_TOOL')
-    // With other headers it has a new session without cached state, whose first request fails.
+    // With other headers, Parley opens a new session without cached state, whose first request fails.
     const headers = { authorization: 'Bearer rotated' }
     await change('updateAgent', { id: agent.id, mcpServers: [{ ...mcpServers[0], headers }] })
     mcp.mode = 'refuse'
@@ -168,7 +168,7 @@ describe.each(RULE_STACKS)('changes while people decide, on the %s stack', (stac
     const { alice, runId } = await room([ask], [{ toolCall: 'ask', input: {} }])
     const call = await play.deciders.asked(alice)
     const { prisma } = play.parley.app.platform.db
-    // Changes the row as if all times of the run had been days ago.
+    // Moves all times of the run into the past by days.
     const daysGoBy = async () => {
       const { startedAt, deadlineAt } = await play.parley.runWhen(runId!, 'WAITING_TOOL')
       const earlier = (time: Date | null) => time && new Date(time.getTime() - DAYS_MS)

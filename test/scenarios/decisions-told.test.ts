@@ -15,8 +15,8 @@ interface Notice {
 }
 
 /**
- * A receiver of Standard Webhooks that responds to the first ones with these statuses, and a redirect to another
- * page; then accepts all.
+ * Starts a receiver of Standard Webhooks. It answers the first notifications with these statuses (a redirect leads to another
+ * page), and then accepts all.
  */
 async function openReceiver(...statuses: number[]) {
   const got: Notice[] = []

@@ -6,7 +6,7 @@ import { until } from '../support/until.ts'
 
 const ids = (list: Read[]) => list.map(({ id }) => id).toSorted()
 
-/** Issue "Decisions that people share". */
+/** From the issue "Decisions that people share". */
 describe.each(RULE_STACKS)('shared decisions, on the %s stack', (stack) => {
   const play = playDecisions(stack)
   const { room, lastResults } = play

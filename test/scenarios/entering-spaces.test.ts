@@ -7,7 +7,7 @@ import { type Named, playScenarios, type Read, resultsIn, type Stage, wokenBy } 
 import { enter, say as says } from '../support/turns.ts'
 import { until } from '../support/until.ts'
 
-// The worked examples of requirement 003, with its values, as people and operators see them through GraphQL.
+// The examples of requirement 003, with its values, as people and operators see them through GraphQL.
 
 const SPACE_EVENTS = `subscription ($spaceId: ID!) { spaceMessages(spaceId: $spaceId) { __typename
   ... on MessagePosted { message { id text sender { name } status } }
@@ -122,7 +122,7 @@ describe.each(RULE_STACKS)("003's examples through GraphQL, on the %s stack", (s
       const toolCall = { toolName: 'chart', status: 'DONE', input: { bars: [1] } }
       expect(await stage.messagesIn(b)).toMatchObject([{ sender: { name: 'Painter' }, parts: [{ toolCall }] }])
       const { toolNames, body } = await requestAt('Painter', 0)
-      // Alone with one human, an agent has nobody else who could answer.
+      // The agent is alone with one human, so nobody else could answer.
       const skip = confidential ? ['skip'] : []
       expect(toolNames.toSorted()).toEqual([...TOOLS, ...skip, 'chart'].toSorted())
       expect(JSON.stringify(body.tools)).not.toContain('targetSpaceId')
@@ -188,7 +188,7 @@ describe.each(RULE_STACKS)("003's examples through GraphQL, on the %s stack", (s
     await stage.endedRuns(bot, 1)
     const from = (first: number, count: number) => Array.from({ length: count }, (_, n) => first + n)
     const shown = (await requestAt('Archivist', 0)).messages.at(-1)?.text.split('RECENT MESSAGES')[1] ?? ''
-    expect(linesIn(shown)).toEqual(from(62, 49)) // and the question itself
+    expect(linesIn(shown)).toEqual(from(62, 49)) // The list also contains the question itself.
     const [page] = resultsIn(await requestAt('Archivist', 1))
     expect(page.map(({ text }: Read) => text)).toEqual(from(12, 50).map((n) => `line ${n} of many`))
     expect((await stage.ask(stage.admin, KNOWLEDGE, { id: bot.id })).internals.memories).toEqual(memories)
@@ -238,7 +238,7 @@ describe.each(RULE_STACKS)("003's examples through GraphQL, on the %s stack", (s
           )
           return resultsIn(request)[0].find(({ text }: Read) => text === 'The report is ready').origin
         }
-        // The prompt of an agent has its first 1,000 characters.
+        // The agent's prompt contains the first 1,000 characters of the text.
         const triggerMessage = `${order.slice(0, 1000)}… (${order.length - 1000} more characters)`
         for (const name of ['Insider', 'Courier'])
           expect(await readBy(name)).toEqual({ triggerType: 'space_message', ...origin, triggerMessage })

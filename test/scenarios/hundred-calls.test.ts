@@ -36,7 +36,7 @@ describe('100 mixed calls that all need approval', () => {
       (await play.stage.ask(play.stage.admin, CALLS, { id })).toolCalls
     const shopCallsOf = async (id: string) =>
       (await callsOf(id)).filter(({ toolName }) => SHOP_TOOLS.some(({ name }) => name === toolName))
-    /** Waits until each call of a run is over or waits for people. */
+    /** Waits until each call of a run has ended or waits for people. */
     const reached = (id: string) =>
       until('each call is over or waits', async () => {
         const calls = await shopCallsOf(id)

@@ -61,7 +61,7 @@ describe.each(RULE_STACKS)('confidential knowledge, on the %s stack', (stack) =>
     await events.first(({ viewerEvents }) => viewerEvents.__typename === 'ViewerSnapshot')
     scriptFor([refund(20)])
     const { runs } = await play.stage.say(alice, confided, SECRET)
-    /** Bob's events up to a later marker. */
+    /** Returns Bob's events up to a marker that is posted later. */
     const toldUntilNow = async () => {
       await play.stage.space('Later', [alice, bob], TOGETHER)
       await events.first(({ viewerEvents }) => viewerEvents.__typename === 'ViewerSpaceAdded')

@@ -8,8 +8,8 @@ import { type Named, playScenarios, type Read, type Stage } from '../support/sta
 import { inboxIn, interjectionIn, thinkingOn } from '../support/thinking.ts'
 import { enter, say as says } from '../support/turns.ts'
 
-// "Mid-Cycle Inbox Awareness" of requirement 004, with its values, through GraphQL: one persistent agent in the spaces
-// Family and Support.
+// "Mid-Cycle Inbox Awareness" of requirement 004, with its values, through GraphQL: one persistent agent in the spaces Family
+// and Support.
 
 const MIND = `query ($id: ID!) { agent(id: $id) { internals {
   inbox { edges { node { type payload } } } consciousness { messages cycleCount } } } }`
@@ -31,7 +31,7 @@ describe.each(RULE_STACKS)('inbox awareness of 004 through GraphQL, on the %s st
   const inboxHas = (text: string) => (request: ModelRequest) => inboxIn(request).includes(text)
   const interjections = () => parley.models.requests.flatMap((request) => interjectionIn(request) ?? [])
 
-  /** Husam in "Family" and Ahmad in "Support", with one agent that is paused in the first step of "Plan the party". */
+  /** Creates Husam in "Family", Ahmad in "Support", and one agent that is paused in the first step of "Plan the party". */
   async function heldInFamily({ confidential, people }: Circle, more: (support: Named) => object = () => ({})) {
     const [husam, ahmad] = [await stage.person('Husam'), await stage.person('Ahmad')]
     const [both, kind] = [[husam, ahmad], { routing: 'BROADCAST', confidential }]
@@ -79,7 +79,7 @@ describe.each(RULE_STACKS)('inbox awareness of 004 through GraphQL, on the %s st
       held.open()
       await rest(agent)
 
-      // A cycle claims and sees only events with one label; with two confidential spaces, one cycle follows the other.
+      // A cycle claims and sees only events with one label. If both spaces are confidential, one cycle follows the other.
       const apart = circle.confidential
       const correction = '  [Family] Husam: "Actually cancel that, I changed my mind about all ..."'
       const preview = apart
@@ -132,7 +132,7 @@ describe.each(RULE_STACKS)('inbox awareness of 004 through GraphQL, on the %s st
       const preview = '[INBOX PREVIEW — 1 waiting]\n  [Family] Husam: "And music?..."'
       const urgent = `- [Support (id: ${support.id})] Ahmad (human): "The server is down"`
       const runs = await stage.runsOf(agent)
-      // A cycle gets no event with another label: an event of another confidential space belongs to the next cycle.
+      // A cycle gets no event with another label. An event of another confidential space belongs to the next cycle.
       if (circle.confidential) {
         expect(interjections()[0]).toBe(preview)
         expect(interjections().join()).not.toContain('The server is down')

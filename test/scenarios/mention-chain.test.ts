@@ -8,8 +8,8 @@ import { startTestServer, type TestServer } from '../support/served.ts'
 import { delegates, enter, mentions, say, skips, type Turn, takesTurns } from '../support/turns.ts'
 import { until } from '../support/until.ts'
 
-// The example conversations of requirement 002, and its other two outcomes within a chain, through GraphQL: the messages
-// in their order, the number of runs, and the prompt of each agent. All of them also in a thread.
+// The example conversations of requirement 002, and the other two outcomes within a chain, through GraphQL. They check the
+// messages in order, the number of runs, and the prompt of each agent. Each runs in a space, and also in a thread.
 
 const CREATE_AGENT = `mutation ($input: CreateAgentInput!) { createAgent(input: $input) { ... on CreateAgentPayload { agent { id name } } ... on Error { message } } }`
 const CREATE_SPACE = `mutation ($input: CreateSpaceInput!) { createSpace(input: $input) { ... on CreateSpacePayload { space { id name routing } } ... on Error { message } } }`
@@ -62,7 +62,7 @@ describe.each(PLACES)('seed 002 $place, on the $stack stack', ({ stack, place })
   let admin: ParleyClient
   let husam: HumanViewer
   let client: ParleyClient
-  /** The message on which the thread of a space hangs. */
+  /** The first message of the thread of a space. */
   const roots = new Map<string, string>()
 
   beforeAll(async () => {
@@ -86,7 +86,7 @@ describe.each(PLACES)('seed 002 $place, on the $stack stack', ({ stack, place })
     return (await answerOf<{ agent: Agent }>(admin, CREATE_AGENT, { input })).agent
   }
 
-  /** Agents with these names, in this order of turn. */
+  /** Creates agents with these names, which get their turns in this order. */
   async function agents<Names extends string[]>(...names: Names): Promise<{ [Index in keyof Names]: Agent }> {
     const made: Agent[] = []
     for (const name of names) made.push(await agent(name))
@@ -99,7 +99,7 @@ describe.each(PLACES)('seed 002 $place, on the $stack stack', ({ stack, place })
     const input = { name, routing: 'MENTION_CHAIN', memberIds, confidential }
     const { space } = await answerOf<{ space: { id: string; name: string } }>(client, CREATE_SPACE, { input })
     if (isPlain) return space
-    // The first message does not wake any agent.
+    // The first message wakes no agent.
     const first = { spaceId: space.id, text: 'The thread hangs on this.' }
     const { sentMessage } = await answerOf<{ sentMessage: { id: string } }>(client, SEND, { input: first })
     roots.set(space.id, sentMessage.id)
@@ -108,7 +108,10 @@ describe.each(PLACES)('seed 002 $place, on the $stack stack', ({ stack, place })
     return space
   }
 
-  /** The human posts, and the chain that it triggers ends, all in the thread, if there is one. Returns the first agent. */
+  /**
+   * Posts as the human, and waits until the chain that the message starts has ended. Everything happens in the thread, if there
+   * is one. Returns the first agent.
+   */
   async function hears(spaceId: string, text: string): Promise<string[]> {
     const rootId = roots.get(spaceId)
     const input = { spaceId, text, replyToId: rootId ?? null }
@@ -138,7 +141,10 @@ describe.each(PLACES)('seed 002 $place, on the $stack stack', ({ stack, place })
     )
   }
 
-  /** For each message: the agents that it woke. All others, except the sender, were not routed. */
+  /**
+   * Returns, for each message, the agents that it woke. Checks that the message was not routed to any others, except its
+   * sender.
+   */
   async function wokenBy(spaceId: string): Promise<string[][]> {
     return (await messagesIn(spaceId)).map(({ outcomes }) => {
       expect(outcomes.every(({ kind }) => kind === 'RUN' || kind === 'NOT_ROUTED')).toBe(true)
@@ -146,13 +152,13 @@ describe.each(PLACES)('seed 002 $place, on the $stack stack', ({ stack, place })
     })
   }
 
-  /** The prompts of an agent's runs, in order. */
+  /** Returns the prompts of an agent's runs, in order. */
   const promptsOf = ({ name }: Agent): string[] =>
     parley.models.requests
       .filter(({ instructions, step }) => step === 0 && instructions.startsWith(`You are ${name},`))
       .map(({ messages }) => messages.at(-1)?.text ?? '')
 
-  /** Every run of these agents, oldest first. */
+  /** Returns the runs of these agents, oldest first. */
   async function runsOf(...cast: Agent[]): Promise<RunNode[]> {
     type Answer = Agent & { activeRuns: unknown[]; runs: { edges: { node: Omit<RunNode, 'agent'> }[] } }
     const found = await Promise.all(cast.map(({ id }) => answerOf<Answer>(admin, RUNS, { id })))

@@ -8,7 +8,7 @@ import { inboxIn, thinkingOn } from '../support/thinking.ts'
 import { enter, say as says } from '../support/turns.ts'
 import { until } from '../support/until.ts'
 
-// The worked examples of requirement 004, with its values, as people, services and operators see them through GraphQL.
+// The examples of requirement 004, with its values, as people, services and operators see them through GraphQL.
 
 const MIND = `query ($id: ID!) { agent(id: $id) { internals {
   inbox { edges { node { type urgent payload } } } consciousness { messages cycleCount }
@@ -150,7 +150,7 @@ describe.each(RULE_STACKS)("004's examples through GraphQL, on the %s stack", (s
       expect(inboxIn(reminder).split('\n').slice(1)).toEqual(['- [PLAN Reminder] Tell Husam to leave.'])
       expect(resultsIn(reminder).at(-1)).toMatchObject({ error: { code: 'NO_ACTIVE_SPACE' } })
       const entered = await parley.models.request((request) => inboxHas('[PLAN')(request) && request.step === 2)
-      // A memory of a confidential space is recalled once the agent is there.
+      // A memory from a confidential space is recalled once the agent is in that space.
       for (const { instructions } of confidential ? [entered] : [reminder, entered]) {
         expect(instructions).toContain('YOUR MEMORIES:\n- "train": "9:40"')
         expect(instructions).toMatch(/YOUR GOALS:\n- "Get Husam on the train\." \(id: gol_\w+\)/)

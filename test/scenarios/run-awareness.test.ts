@@ -7,7 +7,7 @@ import { until } from '../support/until.ts'
 const ASK = { name: 'ask', description: 'Asks.', inputSchema: { type: 'object' }, execution: 'SPACE' as const }
 const FIELDS = ['runId', 'status', 'triggerType', 'triggerSummary', 'activeSpaceId', 'startedAt']
 
-/** Requirement 001, table by table: each row is a test that names it. */
+/** The tables of requirement 001: each row is a test with the row's name. */
 describe('seed 001: run awareness', () => {
   let parley: TestApplication
   beforeAll(async () => {
@@ -16,7 +16,7 @@ describe('seed 001: run awareness', () => {
   afterAll(() => parley?.close())
   beforeEach(() => parley.models.reset())
 
-  /** The model's actions, by the text of the message that triggered the run. */
+  /** Returns the model's actions, by the text of the message that triggered the run. */
   function play(does: Record<string, (request: ModelRequest) => ModelAction[] | Promise<ModelAction[]>>) {
     parley.models.script((request) => {
       const trigger = request.messages.find(({ role }) => role === 'user')?.text.split('\n')[1] ?? ''
@@ -256,7 +256,7 @@ describe('seed 001: run awareness', () => {
     await parley.runWhen(id, 'WAITING_TOOL')
     const [call] = (await parley.app.domain.toolCalls.ofRuns([id])).get(id) ?? []
     const waitMs = (call?.expiresAt?.getTime() ?? 0) - (call?.createdAt.getTime() ?? 0)
-    // Measured from the statement that shows the call, which follows the one that journals it.
+    // Measured from the statement that shows the call, which comes after the statement that journals it.
     expect(waitMs / 1000).toBeGreaterThanOrEqual(599)
     expect(waitMs / 1000).toBeLessThan(610)
   })

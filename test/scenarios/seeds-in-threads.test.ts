@@ -15,7 +15,8 @@ const UPDATE =
 const PLACES = `query ($id: ID!) { space(id: $id) { messages(last: 100) { edges { node {
   id text sender { name } threadRoot { id } outcomes { kind reason agent { name } } } } } } }`
 
-// One example of each seed, begun in a thread. Those of seed 002 are all in mention-chain.test.ts, in and outside of a thread.
+// One example of each requirement, begun in a thread. Those of requirement 002 are all in mention-chain.test.ts, both in and
+// outside of a thread.
 describe.each(RULE_STACKS)('examples of the seeds in a thread, on the %s stack', (stack) => {
   let parley: TestServer
   let stage: Stage
@@ -25,7 +26,7 @@ describe.each(RULE_STACKS)('examples of the seeds in a thread, on the %s stack',
     rootId: string
   }
 
-  /** A space with a message, on which the thread hangs, that was posted before its agents joined. */
+  /** Creates a space in which the first message of the thread was posted before the agents joined. */
   async function thread(name: string, person: Person, agents: Named[], input: object): Promise<Thread> {
     const space = await stage.space(name, [person], { routing: 'BROADCAST' })
     const rootId = (await stage.say(person, space, 'The thread hangs on this.')).sentMessage.id
@@ -38,7 +39,7 @@ describe.each(RULE_STACKS)('examples of the seeds in a thread, on the %s stack',
   const admin = ({ id: adminAgentId }: Named) => ({ routing: 'ADMIN', adminAgentId })
   const nodesOf = async ({ id }: Named): Promise<Read[]> =>
     (await stage.ask(stage.admin, PLACES, { id })).messages.edges.map(({ node }: Read) => node)
-  /** The messages of a space in order: in its thread, and outside of it, without the first one. */
+  /** Returns the messages of a space in order: those in the thread, and those outside of it, each without the first message. */
   async function talk({ rootId, ...space }: Thread): Promise<{ inThread: string[]; outside: string[] }> {
     const lines = (await nodesOf(space)).filter(({ id }) => id !== rootId)
     const of = (isIn: boolean) =>

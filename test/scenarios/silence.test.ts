@@ -16,7 +16,7 @@ describe.each(RULE_STACKS)('an agent that stays silent, on the %s stack', (stack
     stage = opened.stage
   })
 
-  /** The outcomes of the only human message of a space, by name, once no agent is at work. */
+  /** Returns the outcomes of the only human message of a space, by name, once no agent is at work. */
   async function outcomesFor(client: Person['client'], space: Read): Promise<Record<string, Read>> {
     return until('all agents have read the message', async () => {
       const { outcomes } = (await stage.ask(client, OUTCOMES, { id: space.id })).messages.edges[0].node
@@ -97,7 +97,7 @@ describe.each(RULE_STACKS)('an agent that stays silent, on the %s stack', (stack
     await stage.say(ann, secret, 'The plan is red.')
     expect(await outcomesFor(ann.client, secret)).toMatchObject({ Keeper: { reason: 'The plan is red.' } })
     const { prisma } = parley.app.platform.db
-    // The row as a cycle with events of both spaces writes it.
+    // Writes the row as a cycle with events of both spaces does.
     const open = await stage.space('Open', [ann, eve, agent], { routing: 'BROADCAST' })
     await stage.say(ann, open, 'Which colour?')
     await outcomesFor(ann.client, open)

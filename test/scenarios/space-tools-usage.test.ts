@@ -16,7 +16,8 @@ import {
 } from '../support/stage.ts'
 import { until } from '../support/until.ts'
 
-// The usage patterns of sendSpaceMessage in requirement 000, the silent handoff and the circle of waits, through GraphQL.
+// The usage patterns of sendSpaceMessage in requirement 000, the silent handoff, and agents that wait for each other, through
+// GraphQL.
 
 const SPACE_EVENTS = `subscription ($spaceId: ID!) { spaceMessages(spaceId: $spaceId) { __typename
   ... on MessagePosted { message { id sender { name } } } } }`
@@ -47,7 +48,7 @@ describe.each(RULE_STACKS)("000's usage patterns through GraphQL, on the %s stac
     stage = opened.stage
   })
 
-  /** Husam, Ahmad, the admin agent Ada, a Finance and an HR Agent in a space under ADMIN routing. */
+  /** Creates Husam, Ahmad, the admin agent Ada, a Finance Agent and an HR Agent in a space under ADMIN routing. */
   async function openRoom(more: object = {}): Promise<Cast> {
     const [husam, ahmad] = [await stage.person('Husam'), await stage.person('Ahmad')]
     const [ada, finance, hr] = [await stage.bot('Ada'), await stage.bot('Finance Agent'), await stage.bot('HR Agent')]
@@ -65,7 +66,7 @@ describe.each(RULE_STACKS)("000's usage patterns through GraphQL, on the %s stac
         `${sender.name}${mentionedAgent ? ` → ${mentionedAgent.name}` : ''}: ${text}`,
     )
 
-  /** Husam posts "Begin", and Ada sends the message; returns the result once her run has ended. */
+  /** Husam posts "Begin", and Ada sends the message. Returns the result once her run has ended. */
   async function pattern(
     cast: Cast,
     { text, more = {}, meanwhile }: { text: string; more?: object; meanwhile?: () => Promise<unknown> },

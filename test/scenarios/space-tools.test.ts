@@ -157,8 +157,7 @@ describe.each(RULE_STACKS)("000's scenarios through GraphQL, on the %s stack", (
         const ends = live.seen.filter((event: Read) => event.spaceMessages.__typename === 'MessageFinished')
         return ends.length === 3 && ends
       })
-      // The reply is complete as a part before its message is: that ends with the sender's run, perhaps after the
-      // last one.
+      // The reply is complete as a part before its message is, which ends with the sender's run, possibly after the last run.
       const textsFinished = finished.map((event: Read) => event.spaceMessages.message.text)
       expect(textsFinished.toSorted()).toEqual(messages.map(({ text }) => text).toSorted())
       const streamed = live.seen

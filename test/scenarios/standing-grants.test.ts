@@ -29,7 +29,7 @@ type Live = LiveEvents<Read>
 
 const BOUND = { expiresInSeconds: 3600, approveCall: true }
 
-/** The acts of people on standing grants, through GraphQL. */
+/** The actions of people on standing grants, through GraphQL. */
 function granting(play: DecisionPlay) {
   const by = ({ client }: { client: ParleyClient }, text: string, variables: object) =>
     play.stage.ask(client, text, variables)
@@ -50,7 +50,9 @@ function granting(play: DecisionPlay) {
       const { runs } = await play.stage.say(alice, space, 'Again')
       return runs[0].id
     },
-    /** Waits until each call of a run has a result or waits for people; returns whether it was executed under a grant. */
+    /**
+     * Waits until each call of a run has a result or waits for people. Returns for each whether it was executed under a grant.
+     */
     letThrough: (runId: string) =>
       until('each call has a result or is asked about', async () => {
         const calls = await callsOf(runId)
@@ -65,7 +67,7 @@ describe('a standing grant', () => {
   const { propose, decide, revoke, grant, calls, callsOf, letThrough } = granting(play)
   const TOOL = () => refundTool(play.service, {})
 
-  /** A room with an active grant. */
+  /** Creates a room with an active grant. */
   async function granted(bounds: object, approval: object = {}, more: object = {}) {
     const room = await play.room([refundTool(play.service, approval, more)], [refund(1)])
     const call = await play.deciders.asked(room.alice)
@@ -98,7 +100,7 @@ describe('a standing grant', () => {
     expect(four).toMatchObject({ status: 'WAITING', approval: { state: 'PENDING' }, grant: null })
     expect(await grant(bob, id)).toMatchObject({ state: 'USED_UP', usedCalls: 2 })
     expect((await play.deciders.pendingOf(bob)).map((one) => one.id)).toEqual([four.id])
-    // As with a call that people approved, the output of a hidden tool is private to its run.
+    // The output of a hidden tool is visible only to those who see its run, as with a call that people approved.
     const seen = await play.deciders.callFor(bob, two.id)
     expect(seen).toMatchObject({ input: { amount: 2 }, output: null, approval: null })
     expect(await grant(eve, id)).toBeNull()

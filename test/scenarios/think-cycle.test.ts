@@ -7,7 +7,7 @@ import { startTestServer, type TestServer } from '../support/served.ts'
 import { answer, skip, thinkingOn } from '../support/thinking.ts'
 import { until } from '../support/until.ts'
 
-// biome-ignore lint/suspicious/noExplicitAny: answers, read freely by assertions
+// biome-ignore lint/suspicious/noExplicitAny: assertions read fields that are not typed
 type Read = any
 
 const AGENT = `mutation ($input: CreateAgentInput!) {

@@ -15,17 +15,17 @@ const AGENTS = [
   { name: 'Kit', toolset: 'SPACE_TOOLS', mind: 'STATELESS' },
   { name: 'Mia', toolset: 'ACTIVE_SPACE', mind: 'PERSISTENT' },
 ]
-/** A question of a person: each is asked once. */
+/** A person's question, which is unique. */
 const QUESTION = /"text":"(question \d+\.)"/
 const EVENT = /\(id: (spc_\w+)\)(?:, thread on (msg_\w+))?\] Ann \(human\): "(question \d+\.)"/g
 const seed = Date.now() % 1_000_000
 
-/** For each message, whether it replies to an earlier one, and to which. */
+/** Whether each message replies to an earlier one, and to which. */
 const randomTalk = fc.array(fc.record({ replies: fc.boolean(), to: fc.nat(100) }), { minLength: 5, maxLength: 9 })
 
 const DONE: ModelAction[] = [{ text: 'Done.' }]
 
-/** A mind answers each question of its inbox in the thread that the inbox names. */
+/** A persistent agent answers each question in its inbox in the thread that the inbox names. */
 function actionsOfMind({ messages }: ModelRequest): ModelAction[] {
   const at = messages.findLastIndex(({ role, text }) => role === 'user' && text.startsWith('INBOX'))
   const events = [...(messages[at]?.text ?? '').matchAll(EVENT)]
@@ -43,7 +43,7 @@ describe('random talks in threads', () => {
   let stage: Stage
   playScenarios(DEFAULT_STACK, (opened) => ({ parley, stage } = opened), { PARLEY_MAX_ROOT_RUNS: '6' })
 
-  /** The questions in their order: the ids of their messages, and of the messages on which their threads hang. */
+  /** The questions in order: the ids of their messages, and of the first messages of their threads. */
   interface Asked {
     ids: string[]
     roots: (string | null)[]
@@ -68,7 +68,7 @@ describe('random talks in threads', () => {
     const agents = []
     for (const { name, ...input } of AGENTS) agents.push(await stage.bot(name, input))
     const room = await stage.space('Room', [ann, ...agents], { routing: 'BROADCAST' })
-    /** The prompts of stateless runs, with the number of their question. */
+    /** The prompts of stateless runs, each with the number of its question. */
     const prompts: { question: number; prompt: string }[] = []
     parley.models.reset()
     parley.models.script((request) => {

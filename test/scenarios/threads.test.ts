@@ -103,7 +103,7 @@ for (const stack of RULE_STACKS) {
       const root = await say(ann, room, 'root')
       for (const id of [elsewhere, unseen, 'msg_0', 'nonsense', room.id])
         expect(await post(ann, room, id)).toMatchObject({ __typename: 'NotFoundError' })
-      // An absent message and one that may not be seen look the same.
+      // A message that does not exist and one that the viewer may not see get the same error.
       expect(await post(eve, room, root)).toEqual(await post(eve, room, 'msg_0'))
 
       const lone = await say(ann, room, 'lone')
@@ -180,7 +180,7 @@ for (const stack of RULE_STACKS) {
       expect(await unread(bob)).toEqual([1, 0, 0])
       expect(await unread(cleo)).toEqual([2, 1, 2])
       expect(await unread(dan)).toEqual([1, 0, 2])
-      // The marks do not move each other.
+      // Reading one of the two does not move the read mark of the other.
       await mark(dan, root)
       expect(await unread(dan)).toEqual([0, 0, 2])
       const main = await say(bob, room, 'main')
@@ -192,7 +192,7 @@ for (const stack of RULE_STACKS) {
       await mark(cleo, two)
       await mark(cleo, one)
       expect(await unread(cleo)).toEqual([0, 0, 0])
-      // Dan takes part from his answer on.
+      // Dan takes part in the thread from his answer on.
       await say(dan, room, 'three', { replyToId: two })
       await say(bob, room, 'four', { replyToId: root })
       expect(await unread(dan)).toEqual([4, 0, 3])
@@ -254,7 +254,7 @@ for (const stack of RULE_STACKS) {
       await stage.endedRuns(ada, 10)
       expect(prompt).toContain('The root')
       expect(prompt).toContain('y'.repeat(30_000))
-      // All of the thread has at most 60,000 characters.
+      // The prompt contains at most 60,000 characters of the thread.
       expect(prompt.match(/x{7000}/g)).toHaveLength(4)
     })
 
@@ -335,7 +335,7 @@ for (const stack of RULE_STACKS) {
       }
     })
 
-    test('an edited reply triggers its run again in its thread, and the runs that have read the thread are named', async () => {
+    test('an edited reply triggers its run again in its thread, and the response lists the runs that have read the thread', async () => {
       const ann = await stage.person('Ann')
       const ada = await stage.bot('Ada', { toolset: 'ACTIVE_SPACE' })
       const room = await stage.space('Room', [ann, ada], { routing: 'BROADCAST' })
@@ -359,7 +359,7 @@ for (const stack of RULE_STACKS) {
       const stale = editedMessage.staleRuns.map(({ id }: Read) => id)
       expect(stale).toContain(run.id)
       expect(stale).toContain(edited.runs[0].id)
-      // The run outside of the thread read the root too, but not the question.
+      // The run outside of the thread has read the first message too, but not the question.
       expect(stale).toContain(aside.id)
     })
 

@@ -7,7 +7,7 @@ import { sayIn } from '../support/space-tools.ts'
 import { playScenarios, type Read, type Stage, wokenBy } from '../support/stage.ts'
 import { until } from '../support/until.ts'
 
-/** The outcome of a message that wakes an agent, which then says nothing: while its run is active, and afterwards. */
+/** The outcome of a message that wakes an agent that says nothing: while its run is active, and afterwards. */
 const WOKEN = expect.stringMatching(/^(RUN|SKIPPED)$/)
 
 const CONFIRM = {
@@ -86,7 +86,7 @@ describe('mentions on waiting message parts, and messages that are replies', () 
   })
 
   describe('a reply to a wait', () => {
-    /** Ada has asked and waits; her final result. */
+    /** Ada has asked a question and waits. Returns her final result. */
     async function asking(conditions: object[], more: object = {}) {
       const cast = await openRoom()
       const question = sayIn(cast.room.id, 'Do you approve?', { wait: { for: conditions, timeout: 60 }, ...more })
@@ -185,7 +185,7 @@ describe('mentions on waiting message parts, and messages that are replies', () 
     const STATUS = `query ($id: ID!) { run(id: $id) { status stopReason } }`
     const LEAVE = `mutation ($input: RemoveMemberInput!) { removeMember(input: $input) { __typename ... on Error { message } } }`
 
-    /** The agent is busy in one room while an event waits for it in another room, which it then leaves. */
+    /** The agent is busy in one room, while an event waits for it in another, which the agent then leaves. */
     async function leaving(input: object) {
       const [ann, gate] = [await stage.person('Ann'), createDeferred()]
       const ada = await stage.bot('Ada', input)
@@ -299,7 +299,7 @@ describe('mentions on waiting message parts, and messages that are replies', () 
     const leaving = 'mutation ($input: RemoveMemberInput!) { removeMember(input: $input) { __typename } }'
     await stage.ask(ann.client, leaving, { input: { spaceId: room.id, entityId: mia.id } })
     const { sentMessage } = await stage.say(ann, room, 'SECRET')
-    // Like a commit by a process that had read the membership a moment earlier.
+    // Commits the event like a process that had read the membership just before.
     const payload = { ...(known.payload as object), content: 'SECRET' }
     const { wokenBy: _, ...row } = { ...known, id: `${known.id}x`, payload, runId: null, doneAt: null }
     await inboxEvent.create({ data: { ...row, messageId: sentMessage.id, dedupKey: sentMessage.id } })

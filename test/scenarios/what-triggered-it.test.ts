@@ -6,7 +6,7 @@ import { type Named, type Person, playScenarios, promptOf, type Stage, wokenBy }
 import { enter, mentions, say } from '../support/turns.ts'
 import { until } from '../support/until.ts'
 
-// The trigger in a run's prompt, wherever the run goes and however its memberships change in the meantime.
+// The trigger in a run's prompt, wherever the run goes and however the memberships change in the meantime.
 
 const CALLS = `query ($id: ID!) { agent(id: $id) { runs { edges { node { status toolCalls { id toolName status } } } } } }`
 const SUBMIT = `mutation ($input: SubmitToolResultInput!) {
@@ -52,7 +52,7 @@ describe('the trigger of a run', () => {
   const submit = (person: Person, toolCallId: string) =>
     stage.ask(person.client, SUBMIT, { input: { toolCallId, result: { ok: true } } })
 
-  /** A run that was triggered in a long space, entered a short one, and waits there for a reply. */
+  /** Starts a run that was triggered in a long space, entered a short one, and waits there for a reply. */
   async function waitingElsewhere(name: string, after: ModelAction[]) {
     const ann = await stage.person('Ann')
     const bot = await stage.bot(name, { toolset: 'ACTIVE_SPACE', tools: [ASK] })
@@ -108,10 +108,7 @@ describe('the trigger of a run', () => {
 
   const isCalledBack = (request: ModelRequest) => promptOf(request).includes('You are called back.')
 
-  /**
-   * Agents that take turns: Jira sends this many words, asks HR, and is called back. `meanwhile` runs when
-   * HR has posted.
-   */
+  /** Agents take turns. Jira sends this many words, asks HR, and is called back. `meanwhile` runs after HR has posted. */
   async function asking({
     words = 1,
     meanwhile = async () => {},

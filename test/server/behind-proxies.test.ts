@@ -12,7 +12,7 @@ interface RawAnswer {
   body: string
 }
 
-/** A request with any Host header and target, which `fetch` does not send. */
+/** Sends a request with any Host header and target, which `fetch` does not allow. */
 function ask(
   origin: string,
   {
@@ -345,7 +345,7 @@ describe('with PARLEY_PUBLIC_URL and a path prefix', () => {
     expect(await open('https://evil.example')).toMatch('403')
     const redeem = (origin: string) =>
       ask(parley.origin, { method: 'POST', target: '/tools/parley/invitations/none', headers: { origin } })
-    // Both return 404, because the invitation does not exist. Only the request from the refused origin does not count as an attempt.
+    // Both return 404, because the invitation does not exist. The request from the refused origin does not count as an attempt.
     expect((await redeem('https://intranet.example')).status).toBe(404)
   })
 

@@ -5,7 +5,7 @@ import { bounded } from '../../src/graphql/bounded.ts'
 import { executeBounded } from '../../src/graphql/bounded-execution.ts'
 import type { Context } from '../../src/graphql/context.ts'
 
-/** An object with a text and two connections of such objects; ids are their positions. */
+/** An object with a text and two connections of such objects. Its id is its position. */
 interface Thing {
   id: string
   text: string
@@ -78,7 +78,7 @@ async function ask(root: Thing): Promise<ExecutionResult> {
   return result
 }
 
-/** The minimum content of a shortened response: for each connection, one edge, which is the first one read. */
+/** The minimum content of a shortened response: one edge of each connection, which is the first one read. */
 function leastOf({ id, text, first, last }: Thing): number {
   const edges = [first[0], last.at(-1)].filter((thing) => thing !== undefined)
   return JSON.stringify({ id, text }).length + edges.reduce((sum, thing) => sum + leastOf(thing), 0) + 400

@@ -17,7 +17,7 @@ describe('the console over HTTP', () => {
   afterAll(() => parley?.close())
 
   const ask = (path: string, init: RequestInit = {}) => fetch(parley.origin + path, init)
-  /** The files of the page's first load. */
+  /** Returns the files of the page's first load. */
   async function loadedFirst(): Promise<string[]> {
     const text = await (await ask('/')).text()
     return [...text.matchAll(/(?:src|href)="(\/console\/[^"]+)"/g)].map(([, url = '']) => url)
@@ -59,7 +59,7 @@ describe('the console over HTTP', () => {
     }
   })
 
-  test('shows people at other addresses a page with the way to their spaces', async () => {
+  test('shows people at other addresses a page with a link to their spaces', async () => {
     const missing = await ask('/nothing', { headers: { accept: 'text/html' } })
     expect([missing.status, missing.headers.get('content-type')]).toEqual([404, 'text/html; charset=utf-8'])
     expect(missing.headers.get('content-security-policy')).not.toContain('script')

@@ -6,10 +6,10 @@ import { hasPostgres } from '../support/postgres.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
 
 const CLIENTS = 200
-/** The rate of each client, if the machine can keep up, so that no requests are left over. */
+/** The rate of each client if the machine can keep up, so that no requests remain. */
 const MUTATIONS_A_SECOND = 20
 const SECONDS = 8
-/** Enough requests that both servers serve some, even on a slow machine. */
+/** Enough requests for both servers to serve some, even on a slow machine. */
 const MORE_THAN_ON_THEIR_WAY = 4 * CLIENTS
 const SPACES = 20
 

@@ -22,8 +22,8 @@ describe('a request that gets its response before its body was read', () => {
   }
 
   /**
-   * Sends requests one after another on one connection; returns the responses until the server closed it, or
-   * `enough` of them.
+   * Sends requests one after another on one connection. Returns the responses, until the server has closed the connection or
+   * there are `enough`.
    */
   function responsesTo(requests: Buffer[], enough: number): Promise<{ statuses: string[]; isClosed: boolean }> {
     return new Promise((resolve, reject) => {

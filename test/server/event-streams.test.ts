@@ -41,7 +41,7 @@ describe('subscriptions over HTTP', () => {
         retryAttempts: 0,
       })
 
-    /** The events of a client's operation. */
+    /** Returns the events of a client's operation. */
     function follow(client: ReturnType<typeof connect>, query: string, variables: Record<string, unknown>) {
       const seen: unknown[] = []
       const { promise: ended, resolve } = Promise.withResolvers<unknown>()
@@ -148,7 +148,7 @@ describe('subscriptions over HTTP', () => {
       'content-type': 'application/json',
       accept: 'multipart/mixed;boundary=graphql;subscriptionSpec=1.0,application/json',
     }
-    /** The parts received so far. */
+    /** Returns the parts received so far. */
     async function* partsOf(response: Response): AsyncGenerator<unknown> {
       let text = ''
       for await (const chunk of response.body?.pipeThrough(new TextDecoderStream()) ?? []) {

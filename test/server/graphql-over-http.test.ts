@@ -2,7 +2,7 @@ import { serverAudits } from 'graphql-http'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startTestServer, type TestServer } from '../support/served.ts'
 
-// The audits of the GraphQL Foundation's reference implementation of GraphQL over HTTP: its MUST, SHOULD and MAY.
+// The MUST, SHOULD and MAY audits of the GraphQL Foundation's reference implementation of GraphQL over HTTP.
 describe('GraphQL over HTTP, according to the audits of graphql-http', () => {
   let parley: TestServer
   let authorization: string

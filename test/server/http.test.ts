@@ -24,7 +24,7 @@ describe('GraphQL over HTTP', () => {
   interface Answer {
     status: number
     headers: Headers
-    // biome-ignore lint/suspicious/noExplicitAny: read freely by assertions
+    // biome-ignore lint/suspicious/noExplicitAny: assertions read fields that are not typed
     body: any
   }
 
@@ -42,7 +42,7 @@ describe('GraphQL over HTTP', () => {
     fetch(`${parley.origin}/graphql?query=${encodeURIComponent(query)}`, { headers: { authorization, ...headers } })
   const codesOf = ({ body }: Answer) => body.errors?.map(({ extensions }: { extensions: object }) => extensions)
 
-  test('responds with application/graphql-response+json, or with plain JSON if the client accepts that or sends no Accept', async () => {
+  test('responds with application/graphql-response+json, or with plain JSON if the client accepts that or sends no Accept header', async () => {
     const accept = 'application/graphql-response+json'
     const { status, headers, body } = await send({ query: '{ viewer { id scope } }' }, { accept })
     expect(status).toBe(200)
@@ -354,7 +354,7 @@ describe('GraphQL over HTTP', () => {
   })
 })
 
-/** The `next` events of a stream. */
+/** Returns the `next` events of a stream. */
 async function* eventsOf(response: Response): AsyncGenerator<unknown> {
   let text = ''
   for await (const chunk of response.body?.pipeThrough(new TextDecoderStream()) ?? []) {

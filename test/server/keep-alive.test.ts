@@ -14,7 +14,7 @@ const EVERY_MS = 12_000
 beforeEach(() => void vi.useFakeTimers())
 afterEach(() => void vi.useRealTimers())
 
-/** This many open sockets with pings. */
+/** Opens this many sockets with pings. */
 function watched(count: number) {
   const silent = vi.fn()
   const keepAlive = createKeepAlive(EVERY_MS, silent)

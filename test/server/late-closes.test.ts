@@ -18,7 +18,7 @@ class Socket extends EventEmitter {
   })
 }
 
-/** A socket whose client does not read, with this many buffered bytes. */
+/** Creates a socket whose client does not read, with this many buffered bytes. */
 function paused(bytes: number) {
   const socket = new Socket()
   socket.bufferedAmount = bytes
@@ -52,7 +52,7 @@ describe('sockets of clients that do not read', () => {
     expect(socket.terminate).not.toHaveBeenCalled()
   })
 
-  test('buffer 64 MiB together at most: the ones closed first are terminated early', () => {
+  test('buffer 64 MiB together at most: the sockets closed first are terminated early', () => {
     const sockets = Array.from({ length: 40 }, () => paused(4 * MEBIBYTE))
     closeAll(sockets)
     const left = sockets.filter(({ terminate }) => terminate.mock.calls.length === 0)

@@ -6,7 +6,10 @@ import { checkAddress } from '../../src/server/http/listening.ts'
 import { freePort } from '../support/free-port.ts'
 import { until } from '../support/until.ts'
 
-/** Tries to connect all the time, as a proxy under load does. Posts the number of connections and refusals so far when it is asked. */
+/**
+ * Keeps trying to connect, as a proxy under load does. When asked, posts how many connections succeeded and were refused so
+ * far.
+ */
 const PROXY = `
   const { connect } = require('node:net')
   const { parentPort, workerData: port } = require('node:worker_threads')
@@ -38,7 +41,7 @@ describe('a process that starts', () => {
     expect(connected).toBe(0)
   })
 
-  test('notices a port in use, and a host of another machine', async () => {
+  test('reports a port in use, and a host of another machine', async () => {
     const other = createServer().listen(0, '127.0.0.1')
     await once(other, 'listening')
     const { port } = other.address() as { port: number }

@@ -24,7 +24,7 @@ describe('an operation that takes more than 30 s', () => {
     Object.assign(db, { query: slow(query), transaction: slow(transaction) })
   }
 
-  test('begins no further mutation: those that list RateLimitedError return it, the first one has its result', async () => {
+  test('begins no further mutation: mutations that list RateLimitedError return it, and the first mutation has its result', async () => {
     const { human, space } = await parley.room()
     const client = await parley.clientOf(human)
     const send = `sendMessage(input: { spaceId: "${space.id}", text: "Hello" }) { __typename ... on Error { code message } }`

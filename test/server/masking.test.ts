@@ -6,7 +6,7 @@ import { createMasking } from '../../src/graphql/masking.ts'
 import { SlowConsumerError } from '../../src/lib/errors.ts'
 import { isOverload } from '../../src/platform/database-errors.ts'
 
-/** Masks an error, and returns the client's error and the log lines. */
+/** Masks an error. Returns the error that the client gets, and the log lines. */
 function masked(error: unknown) {
   const lines: string[] = []
   const logger = pino({}, { write: (line) => lines.push(line) })

@@ -32,7 +32,7 @@ class Transport extends EventEmitter {
 
 const ANSWER: Answer = { text: '{"data":1}', errors: [], hasData: true, versions: { from: 0, to: 0 } }
 
-/** The writer to a client with this many subscriptions, whose operating system accepts everything. */
+/** Creates the writer to a client with this many subscriptions. The operating system accepts everything that is written. */
 function written(count: number) {
   const socket = new Socket()
   const subscriptions = new Map(Array.from({ length: count }, (_, n) => [String(n), {}]))
@@ -49,11 +49,11 @@ function written(count: number) {
     socket,
     subscriptions,
     onFull,
-    /** Writes to its subscriptions in turn, this many times in total. */
+    /** Writes to the subscriptions in turn, this many times in total. */
     tell(answers: number) {
       for (const until = told + answers; told < until; told++) sinks[told % sinks.length]!.send([ANSWER])
     },
-    /** Responds to one of its pings with a text of this length. */
+    /** Answers one of the client's pings with a text of this length. */
     pong: (characters: number) => writer.send('x'.repeat(characters), () => {}),
   }
 }
@@ -173,7 +173,7 @@ describe('two clients with five subscriptions each', () => {
     return { client, send }
   }
 
-  test('the client that stopped reading is closed with 1013; the one that sends long pings and reads gets everything', async () => {
+  test('the client that stopped reading is closed with 1013; the client that sends long pings and reads gets everything', async () => {
     const ada = await parley.human('Ada')
     const space = await parley.space(ada, [])
     const authorization = `Bearer ${await parley.tokenOf(ada)}`

@@ -138,20 +138,23 @@ describe('the body of a request', () => {
   })
 
   describe('with an integer that JavaScript would change', () => {
-    test.each(INEXACT)('%s in the variables is refused by its name, for every client', async (number) => {
-      const body = JSON.stringify({ query: TRIGGER, variables: { agentId, payload: 'NUMBER' } })
-      const given = body.replace('"NUMBER"', `{"deep":[${number}]}`)
-      for (const accept of [JSON_TYPE, 'application/graphql-response+json']) {
-        const answer = await post(given, { authorization: adminAuthorization, accept })
-        expect(answer).toMatchObject({ status: 400, text: expect.stringContaining(`The number ${number} is out`) })
-        expect(JSON.parse(answer.text)).toMatchObject({ errors: [{ extensions: { code: 'BAD_USER_INPUT' } }] })
-      }
-      const extensions = `"extensions":{"operationId":"inexact"}`
-      const streamed = await postToStream(`${given.slice(0, -1)},${extensions}}`)
-      expect(streamed).toMatchObject({ status: 400, text: expect.stringContaining(number) })
-    })
+    test.each(INEXACT)(
+      '%s in the variables is refused, for every client, with an error that contains it',
+      async (number) => {
+        const body = JSON.stringify({ query: TRIGGER, variables: { agentId, payload: 'NUMBER' } })
+        const given = body.replace('"NUMBER"', `{"deep":[${number}]}`)
+        for (const accept of [JSON_TYPE, 'application/graphql-response+json']) {
+          const answer = await post(given, { authorization: adminAuthorization, accept })
+          expect(answer).toMatchObject({ status: 400, text: expect.stringContaining(`The number ${number} is out`) })
+          expect(JSON.parse(answer.text)).toMatchObject({ errors: [{ extensions: { code: 'BAD_USER_INPUT' } }] })
+        }
+        const extensions = `"extensions":{"operationId":"inexact"}`
+        const streamed = await postToStream(`${given.slice(0, -1)},${extensions}}`)
+        expect(streamed).toMatchObject({ status: 400, text: expect.stringContaining(number) })
+      },
+    )
 
-    test.each(INEXACT)('%s in the document is refused by its name', async (number) => {
+    test.each(INEXACT)('%s in the document is refused with an error that contains it', async (number) => {
       const query = TRIGGER.replace('$payload })', `{ deep: [${number}] } })`).replace(', $payload: JSON!', '')
       const answer = await post(JSON.stringify({ query, variables: { agentId } }), {
         authorization: adminAuthorization,
@@ -160,7 +163,7 @@ describe('the body of a request', () => {
     })
 
     test.each(INEXACT)(
-      '%s in a webhook or in the variables of a GET request is refused by its name',
+      '%s in a webhook or in the variables of a GET request is refused with an error that contains it',
       async (number) => {
         const refused = { status: 400, text: expect.stringContaining(`The number ${number} is out`) }
         expect(await deliver(`{"deep":[${number}]}`)).toMatchObject(refused)
@@ -187,7 +190,7 @@ describe('the body of a request', () => {
   })
 
   describe('over a socket', () => {
-    // biome-ignore lint/suspicious/noExplicitAny: read freely by assertions
+    // biome-ignore lint/suspicious/noExplicitAny: assertions read fields that are not typed
     let received: any[]
     let socket: WebSocket
     beforeAll(async () => {

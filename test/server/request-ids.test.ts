@@ -20,7 +20,7 @@ describe('the log of a started server', () => {
     await models?.close()
   })
 
-  /** The JSON lines, as an operator's collector reads them. */
+  /** Returns the JSON lines of the log, as an operator's log collector reads them. */
   const lines = (): Record<string, unknown>[] =>
     parley
       .output()

@@ -195,7 +195,7 @@ describe('a response of at most 64 KiB', () => {
   })
 })
 
-/** More than the leaves that a response may have: lists without pages, under many names, in few spaces. */
+/** More leaves than a response may have: lists without pages, under many names, in few spaces. */
 const MANY_MEMBERS = { spaces: 16, members: 60, names: 37 }
 
 describe('a response of lists without pages', () => {

@@ -3,7 +3,7 @@ import { createResponsesInFlight, type Sending } from '../../src/server/response
 
 const LARGEST = 1000
 
-/** A response that is not sent until the test allows it. */
+/** Creates a response that is not sent until the test allows it. */
 function responseTo(client: string) {
   const listeners: (() => void)[] = []
   const sent = () => {
@@ -83,7 +83,7 @@ describe('responses that clients have not read', () => {
     const mutation = responseTo('a')
     inFlight.watch(mutation.sending)
     await vi.advanceTimersByTimeAsync(10_000)
-    // Nobody waits.
+    // No other response is waiting.
     expect([...four, mutation].some(({ cutOff }) => cutOff.mock.calls.length > 0)).toBe(false)
     const fifth = inFlight.hold('e', LARGEST, responseTo('e').sending)
     await vi.advanceTimersByTimeAsync(1000)

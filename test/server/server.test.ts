@@ -138,7 +138,7 @@ describe('the server', () => {
     const origin = `http://127.0.0.1:${server.port}`
     const { clock } = parley.app.platform
     await get('/health/ready', {}, origin)
-    // The server has seen one health check within 20 s, so there is time for another one.
+    // The server has answered one health check within 20 s, so there is time for another one.
     vi.spyOn(clock, 'now').mockImplementation(() => Date.now() + 20_000)
     expect((await get('/health/ready', {}, origin)).status).toBe(200)
     const closing = server.close()

@@ -15,7 +15,7 @@ describe('the id of an operation', () => {
   })
   afterAll(() => parley?.close())
 
-  /** A socket whose operations all have one id. */
+  /** Opens a socket whose operations all have the same id. */
   async function open() {
     const human = await parley.human('Ada')
     const space = await parley.space(human, [])
@@ -35,14 +35,14 @@ describe('the id of an operation', () => {
       faulty: begin('{ nothing }'),
       watch: (alias: string) => begin(`subscription { ${alias}: spaceMessages(spaceId: "${space.id}") { cursor } }`),
       complete: JSON.stringify({ id: '1', type: 'complete' }),
-      /** All messages reach the server at once. */
+      /** Send all messages in one piece, so that they reach the server at once. */
       sendTogether(...messages: string[]) {
         const { _socket: transport } = socket as unknown as { _socket: { cork(): void; uncork(): void } }
         transport.cork()
         for (const message of messages) socket.send(message)
         transport.uncork()
       },
-      /** By type, or by the selected alias. */
+      /** Returns the type of each received message, or the alias of its data if it has any. */
       told: () => received.map(({ type, payload }) => Object.keys(payload?.data ?? {})[0] ?? type),
     }
   }

@@ -9,11 +9,11 @@ import { until } from '../support/until.ts'
 interface Message {
   type: string
   id?: string
-  // biome-ignore lint/suspicious/noExplicitAny: read freely by assertions
+  // biome-ignore lint/suspicious/noExplicitAny: assertions read fields that are not typed
   payload?: any
 }
 
-/** A bare socket, and everything that it has received. */
+/** Opens a plain socket, and records everything that it receives. */
 function open(origin: string, options: WebSocket.ClientOptions = {}, protocol = 'graphql-transport-ws') {
   const socket = new WebSocket(`${origin.replace('http', 'ws')}/graphql`, protocol, options)
   const received: Message[] = []

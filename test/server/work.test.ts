@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { createWork } from '../../src/server/http/work.ts'
 
 describe('concurrent operations', () => {
-  /** Starts operations and records the order of their execution. */
+  /** Starts operations, and records the order in which they are executed. */
   function stage(options: Parameters<typeof createWork>[0]) {
     const work = createWork({ small: 0, ...options })
     const begun: string[] = []

@@ -25,7 +25,7 @@ describe.skipIf(!hasPostgres)('announcing', () => {
     await domain.close()
   })
 
-  /** A space with messages from the first on, and the entries of its log since. If `isLost`, its topic has expired. */
+  /** Creates a space with some messages. Returns the entries in its log since then. If `isLost`, its topic has expired. */
   async function spaceOf(count: number, { isLost = false } = {}) {
     const { log } = domain.platform
     const { id } = await domain.space(ada)
@@ -88,7 +88,7 @@ describe.skipIf(!hasPostgres)('announcing', () => {
     expect(await told()).toEqual([third!.id])
   })
 
-  test('messages that arrive before earlier ones wait for these, without a lookup', async () => {
+  test('messages that arrive before earlier ones wait for them, without a lookup', async () => {
     const { messages, told } = await spaceOf(6)
     const [first, ...others] = messages
     await announcer.announce(first!)

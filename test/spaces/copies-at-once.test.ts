@@ -8,7 +8,7 @@ import { until } from '../support/until.ts'
 
 const SECRET = 'The CANARY sings in the old mine behind the third hill'
 
-// PGlite has one connection, so nothing happens at the same time.
+// PGlite has one connection, so no two transactions run at the same time.
 describe.skipIf(!hasPostgres)('copies and deletions at the same time, on PostgreSQL', () => {
   let parley: TestApplication
   let ann: HumanViewer
@@ -22,7 +22,7 @@ describe.skipIf(!hasPostgres)('copies and deletions at the same time, on Postgre
   const prisma = () => parley.app.platform.db.prisma
   const copyOf = (spaceId: string) => parley.app.domain.forking.fork(ann, { spaceId })
   const remove = (messageId: string) => parley.app.domain.messageChanges.delete(ann, { messageId })
-  /** Waits until so many other transactions wait for locks. */
+  /** Waits until this many other transactions wait for locks. */
   const waiting = (count: number) =>
     until(`${count} transactions wait for locks`, async () => {
       const [row] = await prisma().$queryRaw<{ n: number }[]>`
@@ -45,7 +45,7 @@ describe.skipIf(!hasPostgres)('copies and deletions at the same time, on Postgre
     return rows.length === 1
   }
 
-  test('a copy that waits for an older space holds none that a deletion locks after it', async () => {
+  test('a copy that waits for an older space holds no lock on a space that a deletion locks later', async () => {
     const agent = await parley.agent('Iris')
     const original = await parley.space(ann, [agent.id])
     const copy = await copyOf(original.id)
@@ -53,7 +53,7 @@ describe.skipIf(!hasPostgres)('copies and deletions at the same time, on Postgre
     const note = { id: newId('mem'), agentId: copied, key: 'k', value: 'v', updatedAt: new Date() }
     await prisma().memory.create({ data: { ...note, places: [original.id] } })
     let again: Promise<unknown> = Promise.resolve()
-    // As a deletion in the original does: it locks this space, and then its copies.
+    // A deletion in the original also locks this space first, and then its copies.
     await holding(lockSpace(original.id), async (tx) => {
       again = copyOf(copy.id)
       await waiting(1)
@@ -62,7 +62,7 @@ describe.skipIf(!hasPostgres)('copies and deletions at the same time, on Postgre
     await again
   })
 
-  test('a deletion that waits for a copy holds none of the spaces after it', async () => {
+  test('a deletion that waits for a copy holds no lock on the spaces after it', async () => {
     const space = await parley.space(ann, [])
     const { message } = await parley.send(ann, space.id, SECRET)
     const copies = [await copyOf(space.id), await copyOf(space.id), await copyOf(space.id)]
@@ -83,7 +83,7 @@ describe.skipIf(!hasPostgres)('copies and deletions at the same time, on Postgre
     let removal: Promise<unknown> = Promise.resolve()
     const lockMembers = (tx: Tx) => tx.$executeRaw`LOCK TABLE "FormerMember" IN EXCLUSIVE MODE`
     let copying: Promise<unknown> = Promise.resolve()
-    // The copy has read the messages, and has not committed.
+    // The copy has read the messages, but not committed.
     await holding(lockMembers, async () => {
       copying = copyOf(space.id).then(({ id }) => made.push(id))
       await waiting(1)
@@ -96,7 +96,7 @@ describe.skipIf(!hasPostgres)('copies and deletions at the same time, on Postgre
     expect(await prisma().searchText.count({ where: { spaceId: made[0]! } })).toBe(0)
   })
 
-  test('many of both at once end without a deadlock', async () => {
+  test('many copies and deletions at once end without a deadlock', async () => {
     const deadlocks = async () => {
       const [row] = await prisma().$queryRaw<{ n: number }[]>`
         SELECT deadlocks::int AS n FROM pg_stat_database WHERE datname = current_database()`

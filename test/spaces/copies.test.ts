@@ -58,7 +58,7 @@ describe.each(STACKS)('copies of spaces, on the %s stack', (stack) => {
   const outcome = async (person: Person, space: Named, text: string) => {
     const { id } = (await stage.say(person, space, text)).sentMessage
     const { kind } = (await stage.ask(stage.admin, OUTCOMES, { id })).outcomes[0]
-    // The run may have ended already: its model posts nothing.
+    // The run may already have ended, because its model posts nothing.
     return kind === 'SKIPPED' ? 'RUN' : kind
   }
 

@@ -53,7 +53,7 @@ describe.each(RULE_STACKS)('a copy of a space, on the %s stack', (stack) => {
   const agent = (id: string): Promise<Read> => stage.ask(stage.admin, AGENT, { id })
   const operator = () => ({ client: stage.admin })
   const prisma = () => parley.app.platform.db.prisma
-  /** Everything that is stored of a space and its agent. */
+  /** Returns everything that is stored about a space and its agent. */
   const rowsOf = async ({ id: spaceId }: Named, { id: agentId }: Named) => {
     const by = { orderBy: { id: 'asc' } } as const
     const rows = [

@@ -13,7 +13,7 @@ describe('messages that agents read', () => {
   })
   afterAll(() => parley?.close())
 
-  /** A space with these messages by a human. */
+  /** Creates a space with these messages by a human. */
   async function spaceWith(texts: readonly string[]) {
     const { human, agent, space } = await parley.room()
     const { prisma } = parley.app.platform.db
@@ -36,7 +36,7 @@ describe('messages that agents read', () => {
     return { spaceId: space.id, readerId: agent.id }
   }
 
-  /** A history, and the rows that it has read from the database. */
+  /** Returns a history, and the rows that were read from the database for it. */
   function observed() {
     const rows: object[] = []
     const { platform } = parley.app

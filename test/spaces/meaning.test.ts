@@ -110,7 +110,7 @@ describe.each(VECTOR_STACKS)('search by meaning, on the %s stack', (stack) => {
       texts.push(...data!.search.edges.map(({ node }) => node.message.text))
       if (!data!.search.pageInfo.hasNextPage) break
       after = data!.search.pageInfo.endCursor
-      // A newer message does not move the others.
+      // A newer message does not change the positions of the others.
       if (texts.length === 1) await parley.send(ada, team, 'my vehicle again')
     }
     expect(texts).toEqual(whole)
@@ -272,7 +272,7 @@ describe.each(VECTOR_STACKS)('the model of the embeddings, on the %s stack', (st
         {
           model: name,
           async embed(given) {
-            // Other texts are those of the test before.
+            // The other texts come from the previous test.
             texts.push(...given.filter((text) => text.startsWith('the ')).map((text) => `${name}: ${text}`))
             return given.map(() => [1, 0])
           },
@@ -291,7 +291,7 @@ describe.each(VECTOR_STACKS)('the model of the embeddings, on the %s stack', (st
       (await prisma.searchVector.groupBy({ by: ['model'], _count: true })).map((one) => one.model)
     expect(await models()).toEqual(['second'])
 
-    // A worker without the setting ends the embedding of all, and each that still has the setting continues.
+    // Starting a worker without the setting stops all embedding. Each worker that still has the setting then resumes it.
     await endTextEmbedding(platform)
     await parley.send(ada, id, 'the third')
     for (const job of [second, second]) await job.handle({}, context)
@@ -344,13 +344,13 @@ describe.each(STACKS)('pages of a search by meaning, on the %s stack', (stack) =
   const MODEL = 'stub'
   const none = { spaceId: null, senderId: null, hasFile: null, since: null, until: null, order: 'BEST' } as const
   let parley: TestServer
-  /** Whether the provider answers. */
+  /** Whether the provider responds. */
   let isThere = true
   const asked: string[] = []
   const meaning = {
     async vectorOf(query: string) {
       asked.push(query)
-      // A vector is its distance from each query.
+      // The vector of a text contains its distance from each query.
       return isThere
         ? { model: MODEL, dimension: 1, distanceSql: (vector: Prisma.Sql) => Prisma.sql`(${vector})[1]::float8` }
         : null
@@ -460,7 +460,7 @@ describe.skipIf(!hasPostgres)('a comparison that takes too long, on PostgreSQL',
     const page = { size: 10, after: null }
     const { items } = await search.find(ada, { ...none, query: 'automobile', order: 'BEST' }, page)
     expect(items.map(({ snippet }) => snippet)).toEqual(['The automobile is red'])
-    // Further pages do not try again.
+    // Further pages do not try to search by meaning again.
     await parley.send(ada, id, 'An automobile')
     const first = await search.find(ada, { ...none, query: 'automobile', order: 'BEST' }, { size: 1, after: null })
     const after = first.items[0]!.cursor

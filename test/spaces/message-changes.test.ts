@@ -99,7 +99,7 @@ describe.each(RULE_STACKS)('messages that change, on the %s stack', (stack) => {
       expect([text, ...versions.map((version: Read) => version.text)].toSorted()).toEqual(['a', ...texts])
     })
 
-    test('wake no agent, name the runs that read the older text, and on request start those again that answered', async () => {
+    test('wake no agent, list the runs that read the older text, and on request restart those that answered', async () => {
       const ann = await stage.person('Ann')
       const [speaker, silent] = [await stage.bot('Speaker'), await stage.bot('Silent')]
       const space = await stage.space('Desk', [ann, speaker, silent], { routing: 'BROADCAST' })

@@ -53,7 +53,7 @@ describe('the exchange of presence between processes', () => {
     for (const { exchange } of [one, two, three]) await exchange.close()
   })
 
-  test('the people of a process that died are OFFLINE after a bounded time, those of one that shut down sooner', async () => {
+  test('the people of a process that died are OFFLINE after a bounded time, and those of a process that shut down are OFFLINE sooner', async () => {
     const [one, two, three] = [start('one'), start('two'), start('three')]
     one.connect(ADA)
     two.connect('hum_bea')

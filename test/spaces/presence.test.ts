@@ -47,7 +47,7 @@ describe.each(RULE_STACKS)('presence on the %s stack', (stack) => {
   })
   afterAll(() => parley?.close())
 
-  /** Two people in a space; the first one follows it. */
+  /** Creates two people in a space, the first of whom follows it. */
   async function pair() {
     const [ada, bea] = [await parley.human('Ada'), await parley.human('Bea')]
     const space = await parley.space(ada, [])

@@ -30,7 +30,7 @@ describe.each(RULE_DATABASES)('reading on %s', (database) => {
     return { id, ids }
   }
 
-  /** The page as its `seq`s and both flags. */
+  /** Returns the page as the `seq`s of its messages, and both flags. */
   async function pageOf(spaceId: string, page: PageArguments) {
     const [answer] = await domain.reading.pageMany([spaceId], messagesRequest(page))
     if (answer === undefined || 'code' in answer) return answer?.code

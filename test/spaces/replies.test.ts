@@ -34,7 +34,7 @@ describe.skipIf(!hasPostgres || !canStartRedis())('waiting for replies over Redi
   const send = (spaceId: string, senderId: string, text: string) => stack.send({ spaceId, senderId, text })
   const human = { conditions: [{ type: 'human' as const }], afterSeq: 0, signal: never }
 
-  /** Starts to wait in a space; `at` is the time of the reply. */
+  /** Starts to wait in a space. `at` is the time of the reply. */
   async function begin({ spaceId, agentId }: { spaceId: string; agentId: string }, forMs = 60_000) {
     const listening = await stack.replies.listen(spaceId)
     const reply = listening.reply({ ...human, waiterId: agentId, forMs })
@@ -61,8 +61,8 @@ describe.skipIf(!hasPostgres || !canStartRedis())('waiting for replies over Redi
       })
       latencies.push((waits[index]?.at ?? 0) - sent)
     }
-    // The reply is found by the signal, not by the poll every 5 s. A benchmark measures the latency, because the times in this test include
-    // other load on the machine.
+    // The reply is found through the signal, not through the poll every 5 s. A benchmark measures the latency, because the
+    // times in this test include other load on the machine.
     expect(latencies.toSorted((a, b) => a - b)[COUNT / 2]).toBeLessThan(1000)
     for (const { listening } of waits) listening.end()
     await until('there are no listeners any more', async () => (await channels()) === 0)

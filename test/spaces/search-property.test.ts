@@ -10,7 +10,7 @@ import { runsOf } from '../support/effort.ts'
 import { type EmbeddingServer, embedded, startEmbeddingServer, VECTOR_STACKS } from '../support/embedding-server.ts'
 import { until } from '../support/until.ts'
 
-/** One action in the rooms. The numbers are taken modulo the number of people, spaces and messages. */
+/** One action in the rooms. Its numbers are taken modulo the number of people, spaces and messages. */
 interface Happening {
   does: 'say' | 'reply' | 'sendFile' | 'edit' | 'delete' | 'leave' | 'join' | 'close' | 'erase'
   person: number
@@ -43,16 +43,16 @@ interface Said {
   word: string
 }
 
-/** A picture that was sent. */
+/** A picture that has been sent. */
 interface Sent {
   fileId: string
   messageId: string
 }
 
-/** Every text and every file has this word too. */
+/** Every text and every file also contains this word. */
 const COMMON = 'heron'
 
-/** Search by meaning runs on a stack that has vectors. */
+/** A stack that supports vectors, on which search by meaning can run. */
 const WAYS = [
   ...RULE_STACKS.map((stack) => ({ stack, by: 'words' })),
   ...VECTOR_STACKS.slice(-1).map((stack) => ({ stack, by: 'meaning' })),
@@ -105,7 +105,7 @@ describe.each(WAYS)('search by $by in random spaces, on the $stack stack', ({ st
       const { id } = await parley.space(host, [], { name: `Room ${index}` })
       spaces.push(id)
       members.set(id, new Set([host.id]))
-      // At first, each of the others is in every second space.
+      // At first, each of the other people is in every second space.
       const joining = others.filter((_, other) => (index + other) % 2 === 0)
       await Promise.all(joining.map((person) => join(id, person)))
     }
@@ -162,7 +162,7 @@ describe.each(WAYS)('search by $by in random spaces, on the $stack stack', ({ st
       return (await domain.files.upload(person, { name, body, bytes: null })).id
     }
 
-    /** A text with the word, and a picture, which search by meaning would find by its name. */
+    /** A text with the word, and a picture whose name contains it, which search by meaning would also find. */
     async function filesWith(person: HumanViewer, word: string): Promise<string[]> {
       const text = await upload(person, `${word}.txt`, `${COMMON} ${word}`)
       return by === 'words' ? [text, await upload(person, 'picture.png', picture)] : [text]
@@ -206,9 +206,10 @@ describe.each(WAYS)('search by $by in random spaces, on the $stack stack', ({ st
       await expectFound(person, spaces, mayRead)
       for (const sent of pictures)
         await expectLoaded(person, sent, new Set(mayRead.map(({ messageId }) => messageId)).has(sent.messageId))
-      // Words of others' rooms, earlier words and deleted words: nothing is found by them, nor by a part of them.
+      // Words in other people's rooms, earlier words and deleted words find nothing, and neither do parts of them.
       const hidden = [...gone, ...said.filter((each) => !mayRead.includes(each)).map(({ word }) => word)]
-      // Hidden words are close in meaning to all texts: those are found that the person may read, and all of them.
+      // Hidden words are similar in meaning to all texts, so a search for them finds exactly the texts that the person may
+      // read.
       const close = by === 'meaning' ? mayRead.map(({ word }) => word).toSorted() : []
       for (const word of hidden) {
         expect(wordsIn(await pagesOf(person, word, 'BEST', null))).toEqual(close)
@@ -219,7 +220,10 @@ describe.each(WAYS)('search by $by in random spaces, on the $stack stack', ({ st
 
   const wordsIn = (hits: SearchHit[]) => hits.map(({ snippet }) => /wqf?\d+xz/.exec(snippet)?.[0] ?? snippet).toSorted()
 
-  /** The person loads the picture and its thumbnail, by a token and by a signed address, if and only if the person may read its message. */
+  /**
+   * The person can load the picture and its thumbnail, with a token and with a signed URL, if and only if the person may read
+   * the message.
+   */
   async function expectLoaded(person: HumanViewer, { fileId }: Sent, mayRead: boolean): Promise<void> {
     const { files } = parley.app.domain
     for (const variant of ['original', 'thumbnail'] as const) {
@@ -232,14 +236,14 @@ describe.each(WAYS)('search by $by in random spaces, on the $stack stack', ({ st
     }
   }
 
-  /** Positions of pages consist of what the person may read. */
+  /** The positions of pages depend only on what the person may read. */
   function expectOwnCursors(hits: SearchHit[]): void {
     const ids = new Set(hits.map(({ message }) => message.id))
     for (const { cursor } of hits)
       for (const id of decodePageCursor(cursor).match(/msg_\w+/g) ?? []) expect(ids).toContain(id)
   }
 
-  /** The person finds these words, and nothing else, in all spaces and in each. */
+  /** The person finds these texts and nothing else, in all spaces together and in each of them. */
   async function expectFound(person: HumanViewer, spaces: readonly string[], mayRead: readonly Said[]): Promise<void> {
     for (const order of ['BEST', 'NEWEST'] as const) {
       await until('the texts of files are indexed', async () => {
@@ -261,7 +265,7 @@ describe.each(WAYS)('search by $by in random spaces, on the $stack stack', ({ st
     'each user finds everything that they may read, page by page, and nothing else',
     async () => {
       const property = fc.asyncProperty(fc.array(happening, { minLength: 20, maxLength: 60 }), play)
-      // In the long form, 10,000 spaces on three stacks.
+      // In the long form, this runs in 10,000 spaces on three stacks.
       await fc.assert(property, { numRuns: runsOf({ usual: 3, nightly: 334 }), endOnFailure: true })
     },
     runsOf({ usual: 120_000, nightly: 3 * 3_600_000 }),

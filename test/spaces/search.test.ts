@@ -43,7 +43,7 @@ describe.each(STACKS)('search, on the %s stack', (stack) => {
   })
   afterAll(() => parley?.close())
 
-  /** Ada's space, to which an admin adds somebody whom she does not know. */
+  /** Creates a space of Ada's, to which an admin adds somebody whom she does not know. */
   async function spaceWith({ id: entityId }: HumanViewer): Promise<string> {
     const { id } = await parley.space(ada, [])
     await parley.app.domain.members.add(parley.admin, { spaceId: id, entityId })

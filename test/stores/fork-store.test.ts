@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { type CopiedTable, columnsOf, rulesOf } from '../../src/stores/fork-store.ts'
 
-/** Columns with ids that a copy has in common with its original. */
+/** Columns whose ids are the same in a copy and in its original. */
 const KEPT: Partial<Record<CopiedTable, string[]>> = {
   Message: ['actingAdminId'],
   ToolCall: ['modelCallId', 'approverIds', 'escalateToIds', 'claimedById', 'answeredById'],

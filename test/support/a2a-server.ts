@@ -1,40 +1,42 @@
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
-/** One task of the server, which tests change. */
+/** One task of the server. Tests can change it. */
 export interface PlayedTask {
   id: string
   contextId: string
   state: string
-  /** The text of the status. */
+  /** The text in the status of the task. */
   status: string
   artifacts: { id: string; text: string }[]
   /** The messages of the task, oldest first. */
   received: { messageId: string; text: string; taskId?: string }[]
 }
 
-/** An agent that supports A2A 1.0 over JSON-RPC, controlled by tests. */
+/** An agent that supports A2A 1.0 over JSON-RPC, and is controlled by tests. */
 export interface A2aServer {
   origin: string
   cardUrl: string
   tasks: PlayedTask[]
-  /** Every request, oldest first. */
+  /** Every request that was received, oldest first. */
   requests: { method: string; params: Record<string, unknown>; headers: IncomingHttpHeaders }[]
   /** Fields of the card that replace the usual ones. */
   card: Record<string, unknown>
-  /** Called for each message; by default the task completes and repeats the text. Returns a message instead of the task for an answer without one. */
+  /**
+   * Called for each message. By default, the task completes and repeats the text. Returns a message if the answer has no task.
+   */
   onMessage(task: PlayedTask, text: string): unknown
-  /** Whether it lists its tasks. */
+  /** Whether the server lists its tasks. */
   lists: boolean
-  /** Whether a message that was received before is answered with its task. */
+  /** Whether the server answers a repeated message with the task of the first one. */
   deduplicates: boolean
-  /** Held responses to messages: they are sent once it resolves. */
+  /** If set, the server sends responses to messages only when this resolves. */
   held: Promise<void> | null
-  /** Sends a faulty response to a request itself; returns whether it did. */
+  /** Can send a faulty response to a request. Returns whether it did. */
   aside: ((method: string, response: ServerResponse) => boolean) | null
-  /** Publishes a change of a task to those that follow it. */
+  /** Publishes a change of a task to the clients that follow it. */
   say(task: PlayedTask, text: string): void
-  /** Replaces the text of the task so far. */
+  /** Replaces the text that the task has sent so far. */
   replace(task: PlayedTask, text: string): void
   end(task: PlayedTask, state: string, status?: string): void
   /** Writes to the streams of all tasks. */

@@ -1,5 +1,5 @@
 // A client of AG-UI that shows the raw events of a stream.
-// biome-ignore lint/suspicious/noExplicitAny: events, read freely by assertions
+// biome-ignore lint/suspicious/noExplicitAny: assertions read fields that are not typed
 export type AgUiEvent = any
 
 export interface AgUiInput {
@@ -10,7 +10,7 @@ export interface AgUiInput {
   resume?: unknown[]
 }
 
-/** Sends a RunAgentInput, or, without one, rejoins. */
+/** Sends a RunAgentInput. Without one, rejoins. */
 export async function askAgUi(url: string, token: string | null, input: AgUiInput | null, signal?: AbortSignal) {
   const given = { threadId: 'thread', runId: crypto.randomUUID(), messages: [], state: {}, tools: [], context: [] }
   return fetch(url, {
@@ -43,7 +43,7 @@ export async function allEventsOf(response: Response): Promise<AgUiEvent[]> {
   return events
 }
 
-/** The texts of the messages in the events, by id. */
+/** Returns the texts of the messages in the events, by id. */
 export function textsOf(events: readonly AgUiEvent[], texts: Record<string, string> = {}): Record<string, string> {
   for (const { type, messageId, delta } of events)
     if (type === 'TEXT_MESSAGE_CONTENT') texts[messageId] = (texts[messageId] ?? '') + delta

@@ -15,13 +15,13 @@ import { openTestRedis } from './redis.ts'
 import { keepOrDispose, type Reusable, shapeOf, takeKept } from './reuse.ts'
 import { until } from './until.ts'
 
-/** The stacks that this machine can run: `describe.each(STACKS)('… on the %s stack', (stack) => …)`. */
+/** The stacks that this machine can run. Use: `describe.each(STACKS)('… on the %s stack', (stack) => …)`. */
 export const STACKS = (['embedded', 'postgres'] as const).filter((stack) => stack === 'embedded' || hasPostgres)
 
 /** The stack for tests that work on any: PostgreSQL if it is available, because tests take half the time there. */
 export const DEFAULT_STACK: (typeof STACKS)[number] = hasPostgres ? 'postgres' : 'embedded'
 
-/** The same as `STACKS` for rules that do not depend on the stack: only the default one, and both with EFFORT=nightly. */
+/** The stacks for rules that do not depend on the stack: only the default one, but all of `STACKS` with EFFORT=nightly. */
 export const RULE_STACKS = isNightly ? STACKS : [DEFAULT_STACK]
 
 /** The whole application in this process, including workers, with a scripted model server. */
@@ -30,10 +30,10 @@ export interface TestApplication {
   models: ModelServer
   admin: AdminViewer
   human(name: string): Promise<HumanViewer>
-  /** An agent with the model `openai.chat:test`, which the model server plays. */
+  /** Creates an agent with the model `openai.chat:test`, which the model server plays. */
   agent(name: string, input?: Partial<CreateAgentInput>): Promise<{ id: string; name: string }>
   space(creator: HumanViewer, memberIds: string[], input?: Partial<CreateSpaceInput>): Promise<Space>
-  /** A human and an agent alone in a space. */
+  /** Creates a human and an agent that are alone in a space. */
   room(
     name?: string,
     input?: Partial<CreateAgentInput>,
@@ -45,44 +45,42 @@ export interface TestApplication {
     text: string,
   ): Promise<{ message: { id: string; seq: number }; runs: Run[] }>
   run(id: string): Promise<Run>
-  /** Waits until the run has one of the statuses; by default until it has ended. */
+  /** Waits until the run has one of the statuses. By default, waits until it has ended. */
   runWhen(id: string, ...statuses: RunStatus[]): Promise<Run>
   messages(spaceId: string): Promise<Message[]>
-  /** The event types in a run's event log. */
+  /** Returns the event types in a run's event log. */
   eventsOf(runId: string): Promise<string[]>
   stores: Stores
   close(): Promise<void>
 }
 
 export interface TestApplicationOptions extends AppOptions {
-  /** `postgres`: PostgreSQL and Redis; `embedded`: PGlite and this process. If absent, the stack does not matter. */
+  /** `postgres` is PostgreSQL and Redis; `embedded` is PGlite and this process. If absent, the stack does not matter. */
   stack?: 'postgres' | 'embedded'
   settings?: Record<string, string>
   /** If false, this application executes no runs. */
   worker?: boolean
-  /**
-   * Another application that shares its database, Redis keys and models with this one: a second process of one
-   * deployment.
-   */
+  /** Another application whose database, Redis keys and models this one shares, like a second process of one deployment. */
   beside?: TestApplication
-  /** If true, no other test file uses this application, before or afterwards. */
+  /** If true, no other test file uses this application, neither before nor after. */
   isFresh?: boolean
 }
 
-/** The settings of every application, unless its options have others. */
+/** The default settings of all applications. */
 const USUAL_SETTINGS: Record<string, string> = {
   PORT: '0',
   PARLEY_ADMIN_TOKEN: 'an-admin-token-for-tests-of-32-or-more',
   PARLEY_SECRET_KEY: 'a-secret-key-for-tests-of-32-or-more',
   PARLEY_LOG_LEVEL: 'error',
-  // Most tests need strangers; test/access/directory.test.ts tests the other choice and the default.
+  // In most tests, people who share no space must not find each other. test/access/directory.test.ts tests the other setting,
+  // and the default.
   PARLEY_DIRECTORY: 'shared',
   PARLEY_DELTA_MS: '5',
   PARLEY_CYCLE_REST_MS: '0',
   OPENAI_API_KEY: 'sk-test',
   PARLEY_ALLOW_PRIVATE_TOOLS: 'true',
 }
-/** Runs that a test file leaves unfinished are released. */
+/** The runs that a test file leaves unfinished are released. */
 const GRACE_MS = 500
 const ENDED: RunStatus[] = ['COMPLETED', 'FAILED', 'CANCELED']
 
@@ -97,8 +95,8 @@ interface Opened extends Reusable {
 const inUse = new Map<Application, { opened: Opened; beside: number }>()
 
 /**
- * Starts an application; `close` stops it and drops its database and keys, or empties them for the next test file that
- * needs the same options (reuse.ts).
+ * Starts an application. `close` stops it, and drops its database and keys, or empties them for the next test file that needs
+ * the same options (reuse.ts).
  */
 export async function startApplication(options: TestApplicationOptions = {}): Promise<TestApplication> {
   const { worker = true, beside } = options
@@ -117,7 +115,9 @@ export async function startApplication(options: TestApplicationOptions = {}): Pr
   return { ...verbsOf(app), app, models, stores, close }
 }
 
-/** Returns a key that is equal for applications that can replace one another; null if there are none. */
+/**
+ * Returns a key that is equal for applications that can replace each other; null if no other application can replace this one.
+ */
 function keyOf({
   stack = DEFAULT_STACK,
   settings = {},
@@ -161,15 +161,15 @@ async function openApplication(options: TestApplicationOptions): Promise<Opened>
 export interface Stores {
   settings: Record<string, string>
   options: AppOptions
-  /** Removes them, but leaves a database that is empty again to the next application. */
+  /** Removes them. An empty database is left to the next application. */
   close(state?: { isEmpty: boolean }): Promise<void>
 }
 
-/** PostgreSQL copies about a thousand files for a new database, which takes longer than a short test. */
+/** For a new database, PostgreSQL copies about a thousand files, which takes longer than a short test. */
 const emptyDatabases: TestDatabase[] = []
 
 /**
- * Separate stores for tests that restart an application on them; the test that opened them closes them.
+ * Opens separate stores for tests that restart an application on them. The test that opened them closes them.
  * @param empty a database for the stack `postgres`; by default a new one
  */
 export async function openStores(stack: 'postgres' | 'embedded', empty?: TestDatabase): Promise<Stores> {
@@ -185,7 +185,7 @@ export async function openStores(stack: 'postgres' | 'embedded', empty?: TestDat
       DATABASE_URL: database.url,
       REDIS_URL: redis.url,
       DATA_DIR: path.join(tmpdir(), 'parley-no-data'),
-      // Kept applications share the hundred connections of a PostgreSQL with everything else that runs.
+      // Applications that are kept share the hundred connections of a PostgreSQL with everything else that runs.
       PARLEY_DATABASE_CONNECTIONS: '5',
     },
     options: { redisPrefix: redis.prefix },
@@ -214,7 +214,7 @@ function verbsOf(app: Application): Omit<TestApplication, 'models' | 'close' | '
         model: 'openai.chat:test',
         mind: 'STATELESS',
         toolset: 'ACTIVE_SPACE',
-        // The model server has a local address, and scripts close runs with texts.
+        // The model server has a local address, and scripts end runs with a text.
         plainText: 'INTERNAL',
         ...input,
       }),
@@ -245,7 +245,7 @@ function verbsOf(app: Application): Omit<TestApplication, 'models' | 'close' | '
   }
 }
 
-/** The event types in a run's event log. */
+/** Returns the event types in a run's event log. */
 export async function eventsOf({ platform }: Application, runId: string): Promise<string[]> {
   const topic = runTopic(runId)
   const [head] = await platform.log.heads([topic])
@@ -253,13 +253,13 @@ export async function eventsOf({ platform }: Application, runId: string): Promis
   return beginning.type === 'publications' ? beginning.publications.map(({ event }) => event.type) : []
 }
 
-/** Whether the run's event log has its last entry, which is written shortly after the row has ended. */
+/** Returns whether the run's event log has its last entry, which is written shortly after the row has ended. */
 export async function isEndTold(app: Application, runId: string): Promise<boolean> {
   const last = (await eventsOf(app, runId)).at(-1)
   return last !== undefined && /^Run(Completed|Failed|Canceled)$/.test(last)
 }
 
-/** The cursor before a topic's first entry, computed from any other of its cursors. */
+/** Returns the cursor before a topic's first entry, computed from any other of its cursors. */
 function startOf(cursor: string): string {
   const [epoch] = Buffer.from(cursor, 'base64url').toString().split('.')
   return Buffer.from(`${epoch}.0`).toString('base64url')

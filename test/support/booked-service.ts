@@ -1,15 +1,15 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
-/** A service for an HTTP tool. A `status` in the query of a tool's URL is the status of its responses. */
+/** A service for an HTTP tool. If the URL of a tool has a `status` in its query, this is the status of the responses. */
 export interface BookedService {
   url: string
-  /** The requests, with the Idempotency-Key, oldest first. */
+  /** The requests with their Idempotency-Keys, oldest first. */
   // biome-ignore lint/suspicious/noExplicitAny: inputs, read freely by assertions
   calls: { key: string; input: any }[]
-  /** Delays the service's responses until this promise resolves. */
+  /** Delays the responses until this promise resolves. */
   hold: Promise<unknown>
-  /** The service's response; by default `{ booked: <the input> }`. */
+  /** The response; by default `{ booked: <the input> }`. */
   answer?: object
   close(): Promise<void>
 }

@@ -9,7 +9,7 @@ import type { ModelRequest } from './model-server-script.ts'
 import { hasPostgres } from './postgres.ts'
 import { until } from './until.ts'
 
-/** The maximum time for which a model may still be called after a stop; on an idle machine it is a few milliseconds. */
+/** How long a model may still be called after a stop. On an idle machine, this takes a few milliseconds. */
 const LET_GO_WITHIN = { timeoutMs: 5000 }
 
 /** Permanent errors of PostgreSQL: a number out of range, a bad byte, a duplicate, an unknown column. */
@@ -17,21 +17,21 @@ const REFUSALS = ['22003', '22021', '23505', '42703']
 /** Longer than three attempts with pauses of 1 s and 2 s take. */
 const GIVEN_UP_WITHIN = { timeoutMs: 12_000 }
 /**
- * How many times a run may send a statement that is refused each time. The claim statement is sent twice a second more:
- * a second after a refusal, and on each wake-up signal, which is published once a second while a run is due.
+ * How often a run may send a statement that is refused each time. The claim statement is also sent a second after a refusal,
+ * and on each wake-up signal, which is published once a second while a run is due.
  */
 const MOST_TRIES = 8
 const LOOKS_A_SECOND = 2
 
 export interface BrokenRuns {
-  /** Chooses among the statements of an uninterrupted run, numbered from 1. */
+  /** Chooses among the statements of an uninterrupted run, counted from 1. */
   choose(count: number): number[]
-  /** The number of concurrent deployments. */
+  /** The number of deployments at the same time. */
   stages: number
   timeout: number
 }
 
-/** The tests of runs that are interrupted at a statement, or whose statement the database refuses. */
+/** Tests runs that are interrupted at a statement, or one of whose statements the database refuses. */
 export function describeBrokenRuns({ choose, stages, timeout }: BrokenRuns): void {
   describe.skipIf(!hasPostgres).each(PLAYS)('a run that writes $name', (play) => {
     async function atEach(act: (theatre: Theatre, n: number, whole: Performance) => Promise<void>): Promise<void> {
@@ -79,8 +79,8 @@ function dieAt(play: Play) {
 }
 
 /**
- * A refused statement of a run becomes a tool's error or the run's failure, after few attempts. Statements that
- * claim and end runs are retried forever: there is no alternative, and once they succeed, the run continues.
+ * If a statement of a run is refused, a tool returns an error or the run fails, after few attempts. Statements that claim and
+ * end runs are retried forever, because there is no alternative. Once they succeed, the run continues.
  */
 async function refuseAt(theatre: Theatre, play: Play, { n, text }: Statement): Promise<void> {
   if (/^(BEGIN|COMMIT|ROLLBACK)/.test(text)) return
@@ -101,14 +101,17 @@ async function refuseAt(theatre: Theatre, play: Play, { n, text }: Statement): P
   await refused.dismiss()
   const run = await refused.run()
   expect([point, run?.status]).toSatisfy(([, status]) => status === 'COMPLETED' || status === 'FAILED')
-  // A run that waited for people is claimed once more.
+  // A run that has waited for people is claimed once more.
   const mostAttempts = play.asksFirst === true ? 5 : 4
   expect([point, run?.attempt]).toSatisfy(([, attempt]) => attempt <= mostAttempts)
   if (run?.status === 'FAILED') expect([point, run.error]).toEqual([point, expect.stringMatching(/^[A-Z].{10,300}\.$/)])
   await refused.forget()
 }
 
-/** Stops the run while the response to the n-th statement is in flight; if a transaction is open, the stop runs concurrently. */
+/**
+ * Stops the run while the response to the n-th statement is in flight. If a transaction is open, the stop runs at the same
+ * time.
+ */
 async function stopAt({ parley, begin }: Theatre, play: Play, n: number): Promise<void> {
   const begun = Promise.withResolvers<Performance>()
   const stopping = begun.promise.then(async (performance) => {
@@ -147,7 +150,7 @@ const USED = {
   ...{ costNanos: true, usageDay: true, usageSpaceId: true, usageModel: true },
 } as const
 
-/** All data of a run except its usage. */
+/** Returns all data of a run except its usage. */
 async function stateOf({ app }: TestApplication, { id }: Run) {
   const { prisma } = app.platform.db
   const [run, messages, calls, steps, heads] = await Promise.all([
@@ -182,5 +185,5 @@ function expectSameRequests(point: string, requests: ModelRequest[], whole: Mode
   expect(requests.length - asked.length, point).toBeLessThanOrEqual(1)
 }
 
-/** The requests, character by character. */
+/** Compares the requests character by character. */
 const shown = (requests: ModelRequest[]) => anonymous(requests.map(({ messages }) => messages))

@@ -5,12 +5,12 @@ import type { Run, ToolCall } from '../../src/generated/prisma/client.ts'
 import type { Database } from '../../src/platform/db.ts'
 import type { TestApplication } from './application.ts'
 
-/** The final rows, without ids and times. They are the same no matter how many times the run was interrupted. */
+/** The final rows without ids and times, which are the same however often the run was interrupted. */
 export interface Remains {
-  /** The `seq` from 1 to the space's last, if there is no gap. */
+  /** Each `seq` from 1 to the last one in the space, if there is no gap. */
   seqs: number[]
   lastSeq: number
-  /** All visible parts in order, without those that another part repeats. */
+  /** All visible parts in order, except those that another part repeats. */
   said: unknown[]
   /** All other rows. */
   rest: Record<string, unknown>
@@ -58,8 +58,8 @@ export async function remainsOf({ app }: TestApplication, spaceId: string, agent
 }
 
 /**
- * The events of a run that correspond to its journal: those of all steps except the last, whose event may come with the
- * end, and those of calls that were settled earlier.
+ * The events of a run that correspond to its journal. They belong to all steps except the last, whose event can come with the
+ * end, and to calls that were settled earlier.
  */
 async function toldOf(log: EventLog, { id: runId, stepCount, finishedAt }: Run, calls: ToolCall[]): Promise<unknown[]> {
   const [head = ''] = await log.heads([runTopic(runId)])
@@ -81,7 +81,7 @@ function decisionsOf(prisma: Database['prisma'], agentId: string): Promise<objec
       JOIN "Entity" h ON h.id = d."humanId" WHERE c."agentId" = ${agentId} ORDER BY d.at`
 }
 
-/** A part that was cut off and repeated from its start counts once. */
+/** A part that was cut off and then repeated from its start counts once. */
 function saidIn(messages: { status: string; parts: unknown }[]): unknown[] {
   const parts = messages.flatMap(({ status, parts }) =>
     (parts as { text?: string }[]).map((part, index, all) => ({
@@ -94,7 +94,7 @@ function saidIn(messages: { status: string; parts: unknown }[]): unknown[] {
   )
 }
 
-/** Replaces ids by their kind, or by their names if the row has one; omits times. */
+/** Replaces ids by their kind, or by names if their rows have one. Leaves out times. */
 export function anonymous<T>(value: T): T {
   const seen = new Map<string, number>()
   const text = JSON.stringify(value)

@@ -16,19 +16,19 @@ export interface Play {
   name: string
   mind: 'STATELESS' | 'PERSISTENT'
   toolset: 'ACTIVE_SPACE' | 'SPACE_TOOLS'
-  /** The service is called only after two approvals, one of them by escalation: see `decideNext`. */
+  /** The call of the service needs two approvals, one of them after an escalation: see `decideNext`. */
   asksFirst?: boolean
   steps(request: ModelRequest, spaceId: string): ModelAction[][]
 }
 
-/** Slow enough that the text starts to show before the model ends. */
+/** Slow enough for the text to start to show before the model ends. */
 const slowly = (action: ModelAction): ModelAction => ({ ...action, delayMs: 4 })
 const say = (text: string) => slowly({ toolCall: 'send_message', input: { text } })
 const sayThere = (spaceId: string, text: string) => slowly(sayIn(spaceId, text))
 const goals = { goals: [{ description: 'Ship it.' }] }
 const book: ModelAction = { toolCall: 'book', input: { day: 'Monday' } }
 
-/** A reply to the message that triggered the run; its `replyTo` is known only after its text. */
+/** A reply to the message that triggered the run. Its `replyTo` is known only after its text. */
 const answer = (request: ModelRequest, text: string) => {
   const prompt = request.messages.find(({ role }) => role === 'user')?.text ?? ''
   const [replyTo] = /msg_\w+/.exec(prompt) ?? ['']
@@ -104,18 +104,18 @@ export const PLAYS: Play[] = [
 ]
 
 /**
- * The steps of its requests in an uninterrupted run: a persistent agent gets the results of calls that people approved
- * in a separate cycle.
+ * The steps of the requests in an uninterrupted run. A persistent agent gets the results of calls that people approved in a
+ * separate cycle.
  */
 export function stepsOf({ asksFirst, mind }: Play): number[] {
   return [0, 1, 2, 3, ...(asksFirst === true && mind === 'PERSISTENT' ? [0] : [])]
 }
 
-/** One deployment that performs test runs one after the other, each with a new worker that may break. */
+/** A deployment that performs test runs one after the other. Each has a new worker, which can break. */
 export interface Theatre {
   parley: TestApplication
   /**
-   * Starts a test run with a worker whose further statements get these outcomes; people's decisions do too,
+   * Starts a test run with a worker whose further statements get these outcomes. The statements of people's decisions do too,
    * if that process handles them.
    */
   begin(play: Play, fateOf: (statement: Statement) => Fate, decidesThere?: 'decides-there'): Promise<Performance>
@@ -130,22 +130,22 @@ export interface Performance {
   openRequests(): number
   /** The Idempotency-Keys of the calls to the service. */
   bookings: string[]
-  /** The run, once it exists: a think cycle's run is created when it begins. */
+  /** Returns the run once it exists. The run of a think cycle is created when the cycle begins. */
   run(): Promise<Run | null>
-  /** Whether nothing is left to do. */
+  /** Returns whether nothing is left to do. */
   isOver(): Promise<boolean>
   /** Resolves when the run has ended, or its worker is dead. */
   overOrDead(): Promise<void>
-  /** Another worker finishes the runs of the dead one, without waiting for its leases to end. */
+  /** Lets another worker finish the runs of the dead one, without waiting for its leases to end. */
   takeOver(): Promise<void>
   /** Stops the worker, unless it is dead. */
   dismiss(): Promise<void>
   remains(): Promise<Remains>
-  /** Hides its leftovers from the worker of the next test run. */
+  /** Hides the leftovers of this test run from the worker of the next one. */
   forget(): Promise<void>
 }
 
-/** Nine concurrent applications, in addition to others, share a server that may allow only a hundred connections. */
+/** Nine applications at a time, and others, share a server that may allow only a hundred connections. */
 const QUIET_AND_SMALL = { PARLEY_LOG_LEVEL: 'silent', PARLEY_DATABASE_CONNECTIONS: '5' }
 const FRAIL_KEY = 'sk-frail'
 
@@ -263,8 +263,8 @@ const approvalOf = ({ first, never, last }: Asked) => ({
 })
 
 /**
- * The next decision about the waiting call: the first approver approves, then the call is escalated, then the last
- * approver approves. For a think cycle, it decides only after the cycle has ended, so that the prompt is the same each time.
+ * Makes the next decision on the waiting call: the first approver approves, then the call is escalated, then the last approver
+ * approves. For a think cycle, decides only after the cycle has ended, so that the prompt is the same each time.
  */
 async function decideNext(
   { app }: TestApplication,
@@ -287,7 +287,7 @@ async function decideNext(
   await decider.app.domain.control.decideToolCall(human, { toolCallId, approve: true }).catch(unlessConflict)
 }
 
-/** One statement: between two, a call may become an event, and an event a run. */
+/** Use one statement, because between two a call can become an event, and an event a run. */
 async function hasEnded({ app }: TestApplication, agentId: string): Promise<boolean> {
   const [found] = await app.platform.db.prisma.$queryRaw<{ isOver: boolean }[]>`
     SELECT EXISTS (SELECT 1 FROM "Run" WHERE "agentId" = ${agentId})
@@ -302,7 +302,7 @@ async function hasEnded({ app }: TestApplication, agentId: string): Promise<bool
 export async function lapseLeases({ app }: TestApplication, diedBy: Date): Promise<void> {
   await app.platform.db.prisma.$executeRaw`
     UPDATE "Run" SET "leaseUntil" = now() WHERE status = 'RUNNING' AND "leaseUntil" > now()`
-  // Like pg-boss when it misses the heartbeats of a process, but without the delay. A living process keeps its jobs.
+  // Does what pg-boss does when it misses the heartbeats of a process, without the delay. A living process keeps its jobs.
   await app.platform.db.prisma.$executeRaw`
     UPDATE pgboss.job SET state = 'retry', retry_count = retry_count + 1, start_after = now()
     WHERE name = ${EXECUTE_CALL.name} AND state = 'active' AND started_on <= ${diedBy}`

@@ -8,8 +8,8 @@ import { skipFor } from './skip-for.ts'
 const CHROMIUM = process.env['CHROMIUM'] ?? '/usr/bin/chromium'
 
 /**
- * Whether a browser is available. Reports loudly that its tests are skipped.
- * @throws on a CI machine, which must have one
+ * Returns whether a browser is available. If not, prints a clear warning that its tests are skipped. @throws on a CI machine,
+ * which must have a browser
  */
 export function hasBrowserFor(what: string): boolean {
   if (existsSync(CHROMIUM)) return true
@@ -30,7 +30,7 @@ export function openBrowser(): Promise<Browser> {
 }
 
 /**
- * A browser with its own priority, so that it yields the processor to the measured processes. Closing the browser also
+ * Starts a browser with its own priority, so that it yields the processor to the measured processes. Closing the browser also
  * ends pages that hang.
  */
 export async function launchNiceBrowser(niceness: number): Promise<{ browser: Browser; end(): Promise<void> }> {

@@ -23,30 +23,30 @@ export interface ChainRoom<Names extends string> {
   agents: Record<Names, Player>
   /** Scripts the next runs of an agent, one turn for each. */
   plays(name: Names, ...turns: Turn[]): void
-  /** The human posts; resolves once the chains of the space have ended. */
+  /** Posts as the human. Resolves once the chains of the space have ended. */
   hears(text?: string, mentionedAgentId?: string | null): Promise<void>
-  /** The human posts; resolves at once. */
+  /** Posts as the human. Resolves at once. */
   says(text: string, mentionedAgentId?: string | null): Promise<{ message: { id: string }; runs: Run[] }>
   chainsEnd(timeoutMs?: number): Promise<void>
-  /** The space's chains, oldest first. */
+  /** Returns the chains of the space, oldest first. */
   chains(): Promise<Chain[]>
-  /** `<name>: <text>` of every complete message, in order; `?` for an incomplete one. */
+  /** Returns `<name>: <text>` for every complete message, in order. The text of an incomplete message is `?`. */
   conversation(): Promise<string[]>
   messages(): Promise<Message[]>
-  /** `<name> <status>` of every run of the room's agents, in order. */
+  /** Returns `<name> <status>` for every run of the room's agents, in order. */
   story(): Promise<string[]>
   runs(): Promise<Run[]>
-  /** The calls to a tool, in order. */
+  /** Returns the calls of a tool, in order. */
   calls(toolName: string): Promise<ToolCall[]>
-  /** `<name> <kind>` of the outcomes of a message. */
+  /** Returns `<name> <kind>` for each outcome of a message. */
   outcomes(messageId: string): Promise<string[]>
 }
 
 let rooms = 0
 
 /**
- * Builds a room whose agents have unique names: `agents.Ada` is "Ada 7" in the seventh room. They take turns in the
- * given order.
+ * Builds a room whose agents have unique names: in the seventh room, `agents.Ada` is "Ada 7". They take turns in the given
+ * order.
  */
 export async function openChainRoom<Names extends string>(
   parley: RoomHost,
@@ -101,7 +101,10 @@ export async function openChainRoom<Names extends string>(
     },
   }
 
-  /** Counts unfinished runs and waiting events in one statement, because the next turn starts in the transaction that ends a turn. */
+  /**
+   * Count unfinished runs and waiting events in one statement, because the next turn starts in the transaction that ends a
+   * turn.
+   */
   async function livingTurns(): Promise<number> {
     const [row] = await prisma.$queryRaw<{ count: number }[]>`
       SELECT ((SELECT count(*) FROM "Run" WHERE "agentId" = ANY(${memberIds}) AND status IN ('QUEUED', 'RUNNING', 'WAITING_TOOL'))

@@ -1,12 +1,12 @@
 /**
- * The cross-space examples of the requirements run in each circle: in open spaces with different people, and in
- * confidential ones with the same people.
+ * The cross-space examples of the requirements run in each of these circles: in open spaces with different people, and in
+ * confidential spaces with the same people.
  */
 export interface Circle {
-  /** For the title of a test: `$circle`. */
+  /** The name of the circle in the titles of tests: `$circle`. */
   circle: string
   confidential: boolean
-  /** The members of a space with its `own` people, out of `all` people of the example. */
+  /** Returns the members of a space: its `own` people, or `all` people of the example. */
   people<Person>(own: Person[], all: Person[]): Person[]
 }
 

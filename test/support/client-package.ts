@@ -8,14 +8,14 @@ const ROOT = path.resolve(import.meta.dirname, '../..')
 const run = promisify(execFile)
 
 /**
- * An empty project with the packed client and its dependencies and peers, copied from the project's own. The caller
- * removes it.
+ * Creates an empty project with the packed client and its dependencies and peers, which are copied from this project. The
+ * caller removes it.
  */
 export async function projectWithClient(beside: string[]): Promise<{ folder: string; archive: string }> {
   const folder = await mkdtemp(path.join(tmpdir(), 'parley-package-'))
   const modules = path.join(folder, 'node_modules')
   await mkdir(path.join(modules, 'parley-client'), { recursive: true })
-  // `npm ci` has compiled the client: the packed files are the ones that the examples and other tests use.
+  // `npm ci` has compiled the client, so the packed files are those that the examples and other tests use.
   const options = ['--json', '--ignore-scripts', '--pack-destination', folder]
   const { stdout } = await run('npm', ['pack', path.join(ROOT, 'client'), ...options])
   const packed: unknown = JSON.parse(stdout)
@@ -33,7 +33,7 @@ export async function projectWithClient(beside: string[]): Promise<{ folder: str
   return { folder, archive }
 }
 
-/** Returns the compiler's errors in these files of a project, or an empty text. */
+/** Returns the compiler's errors in these files of a project; '' if there are none. */
 export async function compiled(folder: string, files: Record<string, string>, types: string[] = []): Promise<string> {
   for (const [name, text] of Object.entries(files)) await writeFile(path.join(folder, name), text)
   const compilerOptions = {

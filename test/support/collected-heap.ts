@@ -2,12 +2,12 @@ import { once } from 'node:events'
 import { WebSocket } from 'ws'
 import { until } from './until.ts'
 
-/** Node's default. A process that starts with `--inspect-port=N` listens at N instead. */
+/** Node's default port. A process that starts with `--inspect-port=N` listens at N instead. */
 const INSPECTOR_PORT = 9229
 
 /**
- * Makes a Node process collect its garbage, through its inspector, which SIGUSR1 opens. Returns the bytes of the
- * heap that are still in use.
+ * Makes a Node process collect its garbage through its inspector, which SIGUSR1 opens. Returns the bytes of the heap that are
+ * still in use.
  */
 export async function collectGarbageOf(pid: number, inspectorPort = INSPECTOR_PORT): Promise<number> {
   process.kill(pid, 'SIGUSR1')

@@ -6,17 +6,17 @@ import type { TestServer } from './served.ts'
 export const PATIENCE = { timeout: 20_000 }
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 
-/** A browser page with the console that records its own faults. */
+/** A browser page with the console, which records the faults of the page. */
 export interface ConsolePage {
   page: Page
-  /** Requests to other hosts, and console errors. */
+  /** Requests to other hosts, and errors in the browser's console. */
   faults: string[]
   signIn(token: string): Promise<void>
-  /** The message of the conversation with a text. */
+  /** Returns the message of the conversation that contains a text. */
   message(text: string | RegExp): Locator
-  /** Writes in the open space and sends. */
+  /** Types a text in the open space, and sends it. */
   say(text: string): Promise<void>
-  /** The findings of axe for the current page, in light and in dark. */
+  /** Returns the findings of axe for the current page, in light and in dark colours. */
   violations(): Promise<string[]>
 }
 
@@ -58,7 +58,8 @@ export async function openConsole(
       const found: string[] = []
       for (const colorScheme of ['light', 'dark'] as const) {
         await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' })
-        // Runs axe through the debugger, like an accessibility tool, because the page's content security policy refuses it as a script.
+        // Runs axe through the debugger, as accessibility tools do, because the page's content security policy rejects it as a
+        // script.
         const result = await page.evaluate<{ violations: { id: string; nodes: { html: string }[] }[] }>(
           `${AXE}; axe.run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21aa', 'wcag22aa', 'best-practice'] })`,
         )
@@ -69,7 +70,7 @@ export async function openConsole(
   }
 }
 
-/** A script for a page whose browser subscribes at once, to this push subscription, and allows notifications. */
+/** Returns a script for a page whose browser allows notifications, and subscribes at once with this push subscription. */
 export const subscribingTo = (subscription: { endpoint: string; keys: object }) => `
   let current = null
   PushManager.prototype.getSubscription = async () => current

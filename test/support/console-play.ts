@@ -6,7 +6,7 @@ import { startTestServer, type TestServer } from './served.ts'
 
 type Place = Parameters<typeof openConsole>[2]
 
-/** Pages of the console, each closed with the test that opened it. */
+/** Pages of the console, each of which is closed together with the test that opened it. */
 export interface ConsolePlay {
   open(place?: Place, how?: { mayComplain: boolean }): Promise<ConsolePage>
   /** Signed in as a person. */
@@ -19,8 +19,8 @@ export interface ConsolePlay {
 }
 
 /**
- * Starts a server and a browser for the tests of a `describe`, and ends them. After each test, fails if a page logged
- * errors or sent requests to other hosts, unless it was opened with `mayComplain` because the test expects a refusal.
+ * Starts a server and a browser for the tests of a `describe`, and ends them. After each test, fails if a page has logged
+ * errors or sent requests to other hosts, unless the page was opened with `mayComplain` because the test expects a refusal.
  */
 export function playConsole(take: (parley: TestServer) => void): ConsolePlay {
   let parley: TestServer

@@ -8,17 +8,17 @@ import { type Read, resultsIn } from './stage.ts'
 import { inboxIn } from './thinking.ts'
 import { until } from './until.ts'
 
-/** A server that can be stopped in different ways and started again on the same stores. */
+/** A server that can be stopped in different ways, and started again on the same stores. */
 export interface Restarting {
   start(): Promise<{ origin: string; adminToken: string; end(): Promise<void> }>
   models: ModelServer
 }
 
-/** Another worker claims the runs of a dead one after 10 s. */
+/** After 10 s, another worker claims the runs of a dead one. */
 const TAKEN_OVER_WITHIN = { timeoutMs: 60_000 }
 /**
- * A stateless run and a persistent agent request approvals; the server ends between two approvals, during the tool
- * calls, and before a result.
+ * A stateless run and a persistent agent request approvals. The server ends between two approvals, during the tool calls, and
+ * before a result.
  */
 export async function decideOverRestarts({ start, models }: Restarting): Promise<void> {
   const service = await openService()

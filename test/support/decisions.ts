@@ -28,18 +28,18 @@ const SUBMIT = `mutation ($input: SubmitToolResultInput!) {
 const ONE = `query ($id: ID!) { node(id: $id) { ... on ToolCall { ${CALL} } } }`
 const PENDING = `{ viewer { pendingToolCalls { ${CALL} } } }`
 
-/** People's actions on calls that wait for them, through GraphQL. */
+/** The actions of people on calls that wait for them, through GraphQL. */
 export interface Deciders {
   /** Returns the whole result: its `__typename` and, on success, the call. */
   decide(person: { client: ParleyClient }, toolCallId: string, approve: boolean, more?: object): Promise<Read>
   claim(person: { client: ParleyClient }, toolCallId: string, release?: boolean): Promise<Read>
   submit(person: { client: ParleyClient }, toolCallId: string, result: unknown): Promise<Read>
-  /** Null if the viewer may not see it. */
+  /** Returns the call; null if the viewer may not see it. */
   callFor(person: { client: ParleyClient }, toolCallId: string): Promise<Read>
   pendingOf(person: Person): Promise<Read[]>
-  /** The first call that waits for a decision by this person. */
+  /** Returns the first call that waits for a decision by this person. */
   asked(person: Person): Promise<Read>
-  /** Waits until the call, as the admin sees it, has this state and status. */
+  /** Waits until the admin sees the call in this state and with this status. */
   callWhen(toolCallId: string, what: (call: Read) => boolean): Promise<Read>
 }
 
@@ -67,7 +67,7 @@ export function decidersOn({ admin, ask }: Stage): Deciders {
 
 const SCHEMA = { type: 'object', properties: { amount: { type: 'integer' } }, required: ['amount'] }
 
-/** An HTTP tool that requires approval. */
+/** Returns an HTTP tool that requires approval. */
 export const refundTool = (service: Pick<BookedService, 'url'>, approval: object, more: object = {}) => ({
   name: 'refund',
   description: 'Gives money back.',
@@ -78,22 +78,22 @@ export const refundTool = (service: Pick<BookedService, 'url'>, approval: object
   ...more,
 })
 
-/** The call of a refundTool. */
+/** The input of a call of the refund tool. */
 export const refund = (amount: number): ModelAction => ({ toolCall: 'refund', input: { amount } })
 
-/** The fixture for the scenarios of decisions, available from the first test on. */
+/** The fixture for the scenarios of decisions, which is available from the first test on. */
 export interface DecisionPlay {
   parley: TestServer
   stage: Stage
   deciders: Deciders
   service: BookedService
-  /** `openRoom`, with a service that has no calls yet. */
+  /** Does the same as `openRoom`, and adds a service that has received no calls yet. */
   room(tools: object[], first: ModelAction[], more?: object): ReturnType<typeof openRoom>
-  /** The results of the calls of the model's first step. */
+  /** Returns the results of the calls in the model's first step. */
   lastResults(): Promise<Read[]>
 }
 
-/** `playScenarios` with people who decide and a service for a tool. */
+/** Does the same as `playScenarios`, with people who decide and a service for a tool. */
 export function playDecisions(
   stack: TestApplicationOptions['stack'],
   settings: Record<string, string> = {},
@@ -117,8 +117,8 @@ export function playDecisions(
 }
 
 /**
- * Three people in a space with an agent that has these tools: one sends it a message, and its first step makes the
- * given calls.
+ * Creates three people in a space with an agent that has these tools. One of them sends the agent a message, and its first step
+ * makes the given calls.
  */
 export async function openRoom(
   { parley, stage }: { parley: TestServer; stage: Stage },
@@ -140,13 +140,13 @@ export async function openRoom(
   return { ...people, agent, space, runId: sent.runs[0]?.id as string | undefined }
 }
 
-/** Names such as "@alice" become ids. */
+/** Replaces names such as "@alice" by ids. */
 function named<T>(input: T, people: Record<string, Person>): T {
   const text = JSON.stringify(input).replace(/"@(\w+)"/g, (_, name) => JSON.stringify(people[name]?.id))
   return JSON.parse(text) as T
 }
 
-/** Sets a time of a call in the database into the past. */
+/** Sets a time of a call in the database to the past. */
 export async function timeIsUp(
   { app }: Pick<TestServer, 'app'>,
   toolCallId: string,

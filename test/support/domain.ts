@@ -53,7 +53,7 @@ export interface Domain {
     memberIds?: string[],
     input?: { routing?: Routing; adminAgentId?: string },
   ): Promise<Space>
-  /** A row as posting writes it: by default COMPLETE and unrouted. */
+  /** Inserts a message as posting does: by default COMPLETE, and not routed. */
   message(spaceId: string, senderId: string, row?: Partial<Prisma.MessageUncheckedCreateInput>): Promise<MessageRow>
   run(agentId: string, row?: Partial<Prisma.RunUncheckedCreateInput>): Promise<Run>
   close(): Promise<void>
@@ -61,17 +61,17 @@ export interface Domain {
 
 export const ADMIN_TOKEN = 'an-admin-token-for-tests-of-32-or-more'
 
-/** The available databases: `describe.each(DATABASES)('… on %s', (database) => …)`. */
+/** The available databases. Use: `describe.each(DATABASES)('… on %s', (database) => …)`. */
 export const DATABASES = (['postgres', 'pglite'] as const).filter((kind) => kind === 'pglite' || hasPostgres)
 
-/** The same for rules that do not depend on the database: only the first, and both with EFFORT=nightly. */
+/** The databases for rules that do not depend on the database: only the first one, but all with EFFORT=nightly. */
 export const RULE_DATABASES = isNightly ? DATABASES : DATABASES.slice(0, 1)
 
-/** Models are `demo` and `openai:…`. */
+/** The available models are `demo` and `openai:…`. */
 const checkModel = (name: string) =>
   name === 'demo' || name.startsWith('openai:') ? null : `There is no model "${name}".`
 
-/** Nobody has runs or calls in this test domain. */
+/** In this test domain, nobody has runs or calls. */
 const NO_RUNS = {
   loseTurns: async () => ({ async afterCommit() {} }),
   lifecycle: { async leave() {} },
@@ -94,7 +94,7 @@ export async function openDomain(database: (typeof DATABASES)[number] = 'postgre
     logger,
     metrics: new Registry(),
     secretBox: createSecretBox('a-secret-key-for-tests-of-32-or-more'),
-    // Nothing performs jobs here.
+    // No worker performs jobs here.
     jobs: { withdraw() {} },
   } as unknown as Platform
   const visibility = createVisibility(platform)

@@ -6,19 +6,19 @@ import { STACKS, type TestApplication } from './application.ts'
 import { findPostgres } from './postgres.ts'
 import { until } from './until.ts'
 
-/** An embedding model on a local port, in OpenAI's format: vectors are bags of words. */
+/** An embedding model on a local port, in OpenAI's format. Its vectors are bags of words. */
 export interface EmbeddingServer {
   /** Settings for an application that searches with the model `bag` of this server, or with another one. */
   settings(model?: string): Record<string, string>
-  /** All texts of accepted requests, with the model. */
+  /** All texts of accepted requests, each with its model. */
   texts: { model: string; text: string }[]
-  /** The answer to requests: vectors; 503; or 400 for texts that contain a word. */
+  /** The answer to requests: vectors, 503, or 400 for texts that contain a word. */
   state: { isDown: boolean; refuses: string | null }
   close(): Promise<void>
 }
 
 const DIMENSIONS = 512
-/** Words of the same meaning. */
+/** Groups of words with the same meaning. */
 const SYNONYMS: Readonly<Record<string, string>> = { automobile: 'car', vehicle: 'car', feline: 'cat' }
 
 export async function startEmbeddingServer(): Promise<EmbeddingServer> {
@@ -52,7 +52,10 @@ export async function startEmbeddingServer(): Promise<EmbeddingServer> {
   }
 }
 
-/** A canary word `wq…xz` has its own meaning, and also means a heron. The model `narrow` has another dimension. */
+/**
+ * Each canary word `wq…xz` has a meaning of its own, and also means a heron. The vectors of the model `narrow` have another
+ * dimension.
+ */
 function vectorOf(text: string, model: string): number[] {
   const vector = Array.from({ length: model === 'narrow' ? DIMENSIONS / 2 : DIMENSIONS }, () => 0)
   const words = text.toLowerCase().match(/[a-z0-9]+/g) ?? ['']
@@ -93,7 +96,7 @@ async function isPgvectorAvailable(): Promise<boolean> {
   }
 }
 
-/** Whether the PostgreSQL server of the tests has pgvector. */
+/** Whether the PostgreSQL server for tests has pgvector. */
 export const hasPgvector = await isPgvectorAvailable()
 
 /** The stacks of this machine that can search by meaning. */

@@ -13,7 +13,7 @@ const objects = Object.values(schema.getTypeMap()).filter(isObjectType)
 /** The types that have their own id. */
 export const nodeTypes = objects.filter((type) => type.getInterfaces().some(({ name }) => name === 'Node'))
 
-/** Every field of a type that needs no argument, to a depth. */
+/** Selects every field of a type that needs no argument, up to a depth. */
 export function selectionOf(type: GraphQLObjectType, depth: number): string {
   const fields = Object.values(type.getFields()).flatMap((field) => {
     if (field.args.some(({ type, defaultValue }) => type instanceof GraphQLNonNull && defaultValue === undefined))

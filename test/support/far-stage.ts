@@ -11,7 +11,7 @@ const TOKEN = `mutation ($grant: TokenGrantInput!) { createAccessToken(input: { 
 const HUMAN =
   'mutation ($name: String!) { createHuman(input: { name: $name }) { ... on CreateHumanPayload { human { id } } } }'
 
-/** The settings and stores of servers in separate processes; this process plays their models. */
+/** The settings and stores of servers in separate processes, for which this process plays the models. */
 export async function openStores(
   stack: string,
   models: ModelServer,
@@ -39,7 +39,7 @@ interface FarServer {
   adminToken: string
 }
 
-/** The people and the stage of a server in another process, all through its API. */
+/** Creates the people and the stage on a server in another process, all through its API. */
 export async function enter({ origin, adminToken }: FarServer) {
   const clients: ParleyClient[] = []
   const clientWith = (token: string) => {
@@ -59,7 +59,7 @@ export async function enter({ origin, adminToken }: FarServer) {
   return {
     stage,
     deciders: decidersOn(stage),
-    /** A person who was created on another server with the same stores, or during an earlier start of this one. */
+    /** Returns a person who was created on another server with the same stores, or during an earlier start of this server. */
     async back({ id, name }: Person): Promise<Person> {
       const { secret } = await first(TOKEN, { grant: { humanId: id } })
       return { id, name, client: clientWith(secret) }

@@ -2,7 +2,7 @@ import { buildSchema, parse } from 'graphql'
 import type { Viewer } from '../../src/access/viewer.ts'
 import { type Answers, type AnswersParts, createAnswers } from '../../src/delivery/answers.ts'
 
-/** The payloads of an operation that selects one text field of its events, without an application. */
+/** Returns the payloads of an operation that selects one text field of its events, without an application. */
 export function answersOfField(field: string, anyViewer: Viewer): Answers {
   return createAnswers({
     operation: {

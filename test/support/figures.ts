@@ -15,7 +15,7 @@ export async function scrape(origin: string): Promise<Sample[]> {
   })
 }
 
-/** The sum of the samples with this name and these labels, or null if there are none. */
+/** Returns the sum of the samples with this name and these labels; null if there are none. */
 export function figure(samples: Sample[], name: string, labels: Record<string, string> = {}): number | null {
   const found = samples.filter(
     (sample) =>

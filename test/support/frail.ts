@@ -4,14 +4,14 @@ import { createDeferred } from '../../src/lib/async.ts'
 
 /** A statement of the application under test, before it is sent. */
 export interface Statement {
-  /** The statement's position since `watch`, from 1. */
+  /** The position of the statement since `watch`, counted from 1. */
   n: number
   text: string
-  /** A transaction is open on its connection, or the statement begins or ends one. */
+  /** Whether a transaction is open on the connection, or the statement begins or ends one. */
   isInTransaction: boolean
 }
 
-/** Its fate. */
+/** The outcome that the test has chosen for the statement. */
 export type Fate =
   | { type: 'passes' }
   /** PostgreSQL executes it, and the process dies before the response. */
@@ -22,18 +22,18 @@ export type Fate =
   | { type: 'held'; until: Promise<unknown> }
 
 /**
- * The connections of one application in this process, through which a test can break the application at a chosen statement, as if
- * the process had died. A dead application sends nothing more to PostgreSQL or Redis, has no connections, and its pending
- * calls never resolve.
+ * Controls the connections of one application in this process. Through it, a test can break the application at a chosen
+ * statement, as if the process had died. A dead application has no connections, sends nothing more to PostgreSQL or Redis, and
+ * its pending calls never resolve.
  */
 export interface Frailty {
-  /** The application_name of its connections. */
+  /** The application_name of the connections. */
   name: string
-  /** Marks the connections of this application: replaces the URLs in its settings. */
+  /** Marks the connections of this application, by replacing the URLs in its settings. */
   mark(settings: Record<string, string>): Record<string, string>
   /** The statements since `watch`, in the order of sending. */
   statements: Statement[]
-  /** Restarts the count of statements; `fateOf` decides the outcome of each before it is sent. */
+  /** Restarts the count of statements. `fateOf` decides what happens to each statement before it is sent. */
   watch(fateOf: (statement: Statement) => Fate): void
   isDead(): boolean
   /** Resolves when the application has died. */
@@ -81,7 +81,7 @@ export function createFrailty(): Frailty {
     name,
     mark: ({ DATABASE_URL = '', REDIS_URL = '' }) => ({
       DATABASE_URL: `${DATABASE_URL}?application_name=${name}`,
-      // A server without a password accepts any.
+      // A server without a password accepts any password.
       REDIS_URL: REDIS_URL.replace('://', `://default:${name}@`),
     }),
     statements,
@@ -94,11 +94,11 @@ export function createFrailty(): Frailty {
   }
 }
 
-/** Fields that the types of `pg` omit. */
+/** Fields that are missing in the types of `pg`. */
 interface Internals {
   connection: { stream: { destroy(): void } }
   connectionParameters: pg.ClientConfig
-  /** Our own field: whether a transaction is open. */
+  /** A field that this file adds: whether a transaction is open. */
   isInTransaction?: boolean
 }
 

@@ -10,10 +10,10 @@ let postgres: ThrowawayPostgres | null = null
 let redis: ThrowawayRedis | null = null
 
 /**
- * Finds the PostgreSQL and Redis servers of this run (TEST_DATABASE_URL and TEST_REDIS_URL, else the standard ports) or
- * starts them, and passes their URLs to the test files in these variables. Most tests on PostgreSQL also need Redis, so
- * if there is no Redis, TEST_DATABASE_URL is removed, and the test files skip tests that need either. On a CI machine a missing
- * server fails the run.
+ * Finds the PostgreSQL and Redis servers for this run (TEST_DATABASE_URL and TEST_REDIS_URL, or else the standard ports), or
+ * starts them. Passes their URLs to the test files in these variables. Most tests on PostgreSQL also need Redis. So if there is
+ * no Redis, TEST_DATABASE_URL is removed, and the test files skip tests that need either. On a CI machine, a missing server
+ * fails the run.
  */
 export async function setup(): Promise<void> {
   process.env['TEST_RUN'] = randomBytes(4).toString('hex')
@@ -39,7 +39,7 @@ export async function setup(): Promise<void> {
   if (postgres !== null) process.env.TEST_DATABASE_URL = postgres.url
 }
 
-/** Removes what this run leaves behind: workers end with the applications that they keep for further files. */
+/** Removes what this run leaves behind. Workers end together with the applications that they keep for other files. */
 export async function teardown(): Promise<void> {
   const { TEST_DATABASE_URL, TEST_REDIS_URL } = process.env
   if (postgres !== null) await postgres.dispose()

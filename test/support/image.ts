@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import path from 'node:path'
 
-/** The Dockerfile, each of its instructions in one line. */
+/** The Dockerfile, with each instruction in one line. */
 export const dockerfile = readFileSync(path.resolve(import.meta.dirname, '../../Dockerfile'), 'utf8').replaceAll(
   '\\\n',
   ' ',
@@ -17,5 +17,5 @@ export const imageEnv = Object.fromEntries(
 
 const commandOf = (instruction: RegExp) => JSON.parse(instruction.exec(image)?.[1] ?? '[]') as string[]
 export const imageCommand = commandOf(/^CMD (\[.*\])$/m)
-/** The program and arguments of its health check. */
+/** The program and arguments of the image's health check. */
 export const healthCheck = commandOf(/^HEALTHCHECK .*CMD (\[.*\])$/m)

@@ -1,8 +1,8 @@
 import type { Database } from '../../src/platform/db.ts'
 
 /**
- * Writes the ledger of the runs of 100 agents over 100 days from 2025-01-01: 5 a day in each space, which makes a
- * million with 20 spaces.
+ * Writes the ledger of the runs of 100 agents over 100 days from 2025-01-01: 5 runs a day in each space. With 20 spaces, this
+ * makes a million.
  */
 export async function fillLedger({ prisma }: Database, spaces = 20): Promise<void> {
   await prisma.$executeRaw`INSERT INTO "Entity" (id, kind, name)

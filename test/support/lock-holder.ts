@@ -1,4 +1,4 @@
-// Locks the given directory and reports success, or the reason why it cannot; holds the lock until the process is killed.
+// Locks the given directory and reports success, or the reason why it cannot. Holds the lock until the process is killed.
 import { lockDirectory } from '../../src/platform/directory-lock.ts'
 
 try {

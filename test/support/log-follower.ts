@@ -2,7 +2,7 @@ import type { EventLog, LogBatch, Publication } from '../../src/broker/log.ts'
 import type { MessageTextDeltaEvent, MessageTextReplacedEvent } from '../../src/broker/topics.ts'
 import { until } from './until.ts'
 
-/** A consumer that reads and keeps everything at once. */
+/** A consumer that reads and stores everything at once. */
 export interface LogFollower {
   readonly deliveries: LogBatch[]
   /** The entries so far, without gaps. */
@@ -10,11 +10,11 @@ export interface LogFollower {
   gaps(): number
   /** The cursor of the last entry or gap. */
   cursor(): string | undefined
-  /** Resolves once it has this many entries. */
+  /** Resolves once the follower has this many entries. */
   hasEntries(count: number): Promise<Publication[]>
-  /** The error of the iteration; undefined while it is running or after a regular end. */
+  /** The error of the iteration; undefined while it is running, or if it ended regularly. */
   readonly fault: { error?: unknown }
-  /** Aborts the iteration and resolves once it has ended. */
+  /** Aborts the iteration, and resolves once it has ended. */
   stop(): Promise<void>
 }
 
@@ -53,17 +53,18 @@ export function startFollower(log: EventLog, topic: string, after?: string): Log
   }
 }
 
-/** A client's view of a message's first part: a snapshot at each gap, and the deltas that follow. */
+/** A message's first part as a client sees it: a snapshot at each gap, and the deltas that follow. */
 export interface TextReader {
   text(): string
   /**
-   * Deltas that start beyond the text so far, since the last replacement. A snapshot may be newer than its cursor: if a
-   * replacement has shortened the text in the meantime, earlier deltas start beyond the end of the snapshot. None of these may remain.
+   * Deltas that start beyond the end of the text, since the last replacement. This can happen if the snapshot is newer than its
+   * cursor: if a replacement has shortened the text, earlier deltas start beyond the end of the snapshot. In the end, none of
+   * these may remain.
    */
   readonly holes: string[]
-  /** Disconnects, like a client whose connection breaks. */
+  /** Disconnects, as a client does whose connection breaks. */
   disconnect(): Promise<void>
-  /** Resumes with the last cursor. */
+  /** Resumes at the last cursor. */
   connect(): void
   readonly fault: { error?: unknown }
 }

@@ -8,17 +8,17 @@ export interface ReceivedMail {
   to: string[]
   /** Everything that was transmitted. */
   raw: string
-  /** By name, in lower case. */
+  /** The headers by name, in lower case. */
   headers: Map<string, string>
   /** The plain text. */
   text: string
-  /** The link of the plain text; '' if there is none. */
+  /** The link in the plain text; '' if there is none. */
   link: string
 }
 
-/** An SMTP server that keeps everything it receives. */
+/** An SMTP server that keeps everything that it receives. */
 export interface MailServer {
-  /** For PARLEY_SMTP_URL. */
+  /** The value for PARLEY_SMTP_URL. */
   url: string
   mails: ReceivedMail[]
   /** Waits until an address has received this many emails, and returns the last one. */
@@ -31,8 +31,8 @@ export interface MailServer {
 }
 
 /**
- * `refuses`: replies 550 to each recipient. `busy`: replies 451. `breaks`: accepts the content, and closes the connection
- * instead of replying. `silent`: never replies to RCPT.
+ * `refuses` replies 550 to each recipient. `busy` replies 451. `breaks` accepts the content, but closes the connection instead
+ * of replying. `silent` never replies to RCPT.
  */
 export type Behaviour = 'accepts' | 'refuses' | 'busy' | 'breaks' | 'silent'
 

@@ -1,13 +1,13 @@
 import type { Database } from '../../src/platform/db.ts'
 
-/** A row with a text, and the spaces that are its sources. */
+/** A row with a text, and the spaces from which its content may come. */
 interface MarkedRow {
   id: string
   text: string
   marks: string[]
 }
 
-/** @returns a function that reads the rows since the last call, including modified ones; call it when nothing runs */
+/** @returns a function that reads the rows created or modified since the last call; call it while nothing runs */
 export function createMarkedRows({ prisma }: Database): () => Promise<MarkedRow[]> {
   let after = ''
   return async () => {

@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
-/** A tool of the server: its definition and its response. */
+/** A tool of the server: its definition, and how it responds. */
 export interface ServedTool {
   name: string
   description?: string
@@ -10,22 +10,25 @@ export interface ServedTool {
   answer?: (input: Record<string, unknown>) => object | Promise<object>
 }
 
-/** A Model Context Protocol server on a local port, over Streamable HTTP, for tests. */
+/** A server for tests that speaks the Model Context Protocol over Streamable HTTP on a local port. */
 export interface McpServer {
   url: string
-  /** Its current tools; tests change them. */
+  /** The current tools, which tests change. */
   tools: ServedTool[]
-  /** Every message that it received, oldest first. */
+  /** Every message that the server received, oldest first. */
   received: { method: string; params: Record<string, unknown>; headers: IncomingMessage['headers'] }[]
-  /** How it misbehaves: `hang` never responds, `refuse` responds with status 503, `forget` loses its sessions once, `deny` knows none. */
+  /**
+   * How the server misbehaves: `hang` never responds, `refuse` responds with status 503, `forget` loses its sessions once, and
+   * `deny` accepts no session.
+   */
   mode: 'well' | 'hang' | 'refuse' | 'forget' | 'deny'
   /** The response to a request with a session that is unknown to the server. */
   onUnknownSession: { status: number; body: string }
-  /** The credentials that it requires; null for none. */
+  /** The credentials that the server requires; null for none. */
   authorization: string | null
-  /** Answers requests that are not for the protocol, such as those of OAuth; returns whether it did. */
+  /** Answers requests outside of the protocol, such as those of OAuth. Returns whether it did. */
   aside: ((request: IncomingMessage, response: ServerResponse) => boolean) | null
-  /** Responds with an event stream instead of JSON. */
+  /** Whether the server responds with an event stream instead of JSON. */
   streams: boolean
   close(): Promise<void>
 }
@@ -99,7 +102,7 @@ export async function startMcpServer(tools: ServedTool[] = []): Promise<McpServe
     }
   }
 
-  /** Two tools per page. */
+  /** Lists two tools per page. */
   function listing(cursor: unknown): object {
     const from = Number(cursor ?? 0)
     const page = server.tools.slice(from, from + 2).map(({ name, description, inputSchema }) => ({

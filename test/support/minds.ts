@@ -3,8 +3,8 @@ import { startApplication, type TestApplication, type TestApplicationOptions } f
 import { type Thinking, thinkingOn } from './thinking.ts'
 
 /**
- * Opens an application with the helpers for tests of persistent agents, for the tests of a `describe`, and closes
- * it. Before each test the scripts of the models are cleared; no test may send the models an invalid request.
+ * Opens an application with helpers for tests of persistent agents, for the tests of a `describe`, and closes it. Clears the
+ * scripts of the models before each test. No test may send the models an invalid request.
  */
 export function playMinds(
   stack: TestApplicationOptions['stack'],

@@ -17,7 +17,7 @@ const tool = (name: string, properties: JsonObject, more: object = {}) => ({
   ...more,
 })
 
-/** The tools of a small shop's agent, all of which need approval. No grant may cover closing accounts. */
+/** The tools of an agent in a small shop, all of which need approval. No grant may cover closing accounts. */
 export const SHOP_TOOLS = [
   tool('refund', { order: { type: 'string' }, amount: { type: 'number' } }),
   tool('restock', { item: { type: 'string' }, quantity: { type: 'integer' } }),
@@ -25,7 +25,7 @@ export const SHOP_TOOLS = [
   tool('close_account', { customer: { type: 'string' } }, { alwaysAsk: true }),
 ]
 
-/** The limits of grants that people propose on the first call to a tool. */
+/** The limits of the grants that people propose on the first call of a tool. */
 export const SHOP_BOUNDS: Record<string, JsonObject> = {
   refund: {
     inputSchema: { properties: { amount: { maximum: 40 } } },
@@ -41,8 +41,8 @@ export const SHOP_BOUNDS: Record<string, JsonObject> = {
 }
 
 /**
- * A day of a small shop: 100 calls, mixed in an order that looks random and never changes. Most are small and similar; some
- * are unusual, and people would approve some of these.
+ * A day of a small shop: 100 calls in an order that looks random but never changes. Most are small and similar. Some are
+ * unusual, and people would approve some of those.
  */
 export function mixedCalls(): MixedCall[] {
   const calls: MixedCall[] = []
@@ -63,6 +63,6 @@ export function mixedCalls(): MixedCall[] {
   for (let n = 0; n < 7; n++) {
     calls.push({ toolName: 'close_account', input: { customer: `customer ${n}` }, isWelcome: n % 3 === 0 })
   }
-  // 37 and 100 have no common divisor, so each position is used once.
+  // 37 and 100 have no common divisor, so each position occurs once.
   return calls.map((_, at) => calls[(at * 37) % calls.length] as MixedCall)
 }

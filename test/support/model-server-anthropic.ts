@@ -29,7 +29,7 @@ interface AnthropicBody {
   thinking?: { type: string }
 }
 
-/** Reads the messages of a request; throws RefusedRequest if the provider would refuse them. */
+/** Reads the messages of a request. @throws RefusedRequest if the provider would refuse them */
 export function readAnthropicMessages(body: AnthropicBody): ModelMessage[] {
   const { system = [], messages = [], max_tokens } = body
   if (max_tokens === undefined) throw new RefusedRequest('max_tokens: Field required')
@@ -91,7 +91,7 @@ function refuseUnbalanced(turns: ReadTurn[]): void {
   }
 }
 
-/** A turn with tool use must start with the reasoning that began it. */
+/** A turn with tool use must begin with the reasoning that preceded it. */
 function refuseThoughtless(turns: ReadTurn[]): void {
   const last = turns.findLastIndex(({ role }) => role === 'assistant')
   const [first] = turns[last]?.blocks ?? []
@@ -192,7 +192,7 @@ export function createAnthropicWriter(
   }
 }
 
-/** Its `input_tokens` exclude those that were read from the cache. */
+/** In this format, `input_tokens` do not include those that were read from the cache. */
 function anthropicUsage({ inputTokens, outputTokens, cachedInputTokens = 0 }: TokenFigures): object {
   return {
     input_tokens: inputTokens - cachedInputTokens,

@@ -15,7 +15,7 @@ interface ChatMessage {
   tool_call_id?: string
 }
 
-/** Reads the messages of a request; throws RefusedRequest if the provider would refuse them. */
+/** Reads the messages of a request. @throws RefusedRequest if the provider would refuse them */
 export function readChatMessages(body: { messages?: unknown }): ModelMessage[] {
   if (!Array.isArray(body.messages) || body.messages.length === 0) {
     throw new RefusedRequest("Invalid 'messages': empty array. Expected an array with minimum length 1.")
@@ -34,7 +34,7 @@ export function readChatMessages(body: { messages?: unknown }): ModelMessage[] {
   }))
 }
 
-/** Calls and results must be paired: the results follow immediately after the assistant message with the calls. */
+/** Each call needs a result, and the results must immediately follow the assistant message with the calls. */
 function refuseUnbalanced(messages: ChatMessage[]): void {
   let open = new Set<string>()
   for (const [index, message] of messages.entries()) {
@@ -59,7 +59,7 @@ function refuseOpenCalls(open: Set<string>): void {
   )
 }
 
-/** The tools of a request by name, with their parameters' schema. */
+/** Returns the name and the parameters' schema of each tool in a request. */
 export function readChatTools(body: { tools?: { function: { name: string; parameters?: unknown } }[] }) {
   return (body.tools ?? []).map((tool) => ({ name: tool.function.name, parameters: tool.function.parameters }))
 }
@@ -91,7 +91,7 @@ export function createChatWriter(
 
   function open(part: Parameters<WireWriter['open']>[0]): OpenPart {
     if (part.type === 'text') return { delta: (content) => sendDelta({ content }), close() {} }
-    // vLLM and others send this field, OpenAI does not; @ai-sdk/openai ignores it.
+    // vLLM and others send this field, but OpenAI does not. @ai-sdk/openai ignores it.
     if (part.type === 'reasoning') return { delta: (text) => sendDelta({ reasoning_content: text }), close() {} }
     const index = toolCallCount++
     sendDelta({ tool_calls: [{ index, id: part.id, type: 'function', function: { name: part.name, arguments: '' } }] })
@@ -123,13 +123,13 @@ function chatUsage({ inputTokens, outputTokens, reasoningTokens = 0, cachedInput
   }
 }
 
-/** The text of a message's content, in either of its shapes. */
+/** Returns the text of a message's content, in either of its forms. */
 export function textOf(content: ChatMessage['content']): string {
   if (typeof content === 'string') return content
   return (content ?? []).map((part) => part.text ?? '').join('')
 }
 
-/** The value of a JSON text, or the text itself if it is not JSON. */
+/** Returns the value of a JSON text, or the text itself if it is not JSON. */
 export function parsedOrText(text: string): unknown {
   try {
     return JSON.parse(text)

@@ -18,7 +18,7 @@ interface GoogleBody {
   tools?: { functionDeclarations?: { name: string; parameters?: object }[] }[]
 }
 
-/** Reads the contents of a request; throws RefusedRequest if the provider would refuse them. */
+/** Reads the contents of a request. @throws RefusedRequest if the provider would refuse them */
 export function readGoogleContents(body: GoogleBody): ModelMessage[] {
   const { contents = [], systemInstruction } = body
   if (contents.length === 0) throw new RefusedRequest('GenerateContentRequest.contents: contents is not specified')
@@ -48,7 +48,7 @@ function refuseUnanswered(parts: Part[], next: Part[]): void {
   )
 }
 
-/** A signature must come from this server: it signs the first call of each response. */
+/** A signature must come from this server, which signs the first call of each response. */
 function refuseUnsigned(parts: Part[], index: number): void {
   for (const { thoughtSignature } of parts) {
     if (thoughtSignature === undefined || /^signature:|^skip_thought_signature_validator$/.test(thoughtSignature))
@@ -100,7 +100,7 @@ export function createGoogleWriter(send: (data: string) => void, request: { mode
     )
   }
 
-  /** A call arrives complete, with a signature for the first of a response. */
+  /** A call arrives in one piece. The first call of a response has a signature. */
   function openCall({ id, name }: { id: string; name: string }): OpenPart {
     let text = ''
     return {

@@ -33,7 +33,7 @@ interface Generation {
   usage?: TokenFigures | null
   /** All text of the model. */
   output: string
-  /** The number of its tool calls. */
+  /** The number of tool calls. */
   calls: number
 }
 
@@ -104,7 +104,7 @@ function randomSuffix(): string {
   return Math.random().toString(36).slice(2, 10)
 }
 
-/** About four characters per token, by OpenAI's rule of thumb. */
+/** OpenAI's rule of thumb: about four characters per token. */
 function estimateUsage({ request, output }: Generation): TokenFigures {
   const input = request.messages.reduce((length, { text }) => length + text.length, 0)
   return { inputTokens: Math.ceil(input / 4), outputTokens: Math.ceil(output.length / 4) }
@@ -112,27 +112,27 @@ function estimateUsage({ request, output }: Generation): TokenFigures {
 
 const disconnected = new WeakSet<ServerResponse>()
 
-/** Whether a script's `disconnect` cut this connection. */
+/** Returns whether a script's `disconnect` cut this connection. */
 export function wasDisconnected(response: ServerResponse): boolean {
   return disconnected.has(response)
 }
 
 function disconnect(response: ServerResponse): void {
   disconnected.add(response)
-  // The written bytes must be sent before the socket is cut.
+  // The written bytes must have been sent before the socket is cut.
   const { socket } = response
   if (socket === null) response.destroy()
   else socket.end(() => socket.destroy())
 }
 
-/** An error in the format of the endpoint's provider. */
+/** Returns an error in the format of the endpoint's provider. */
 export function errorBody(endpoint: Endpoint, status: number, message: string, code = 'server_error'): object {
   if (endpoint === 'anthropic') return anthropicError(message, code)
   if (endpoint === 'google') return googleError(message, status)
   return { error: { message, type: code, param: null, code } }
 }
 
-/** Responds with an error, by default in OpenAI's format; cuts the connection if a response has begun. */
+/** Responds with an error, by default in OpenAI's format. If a response has begun, cuts the connection instead. */
 export function sendError(
   response: ServerResponse,
   status: number,

@@ -17,8 +17,8 @@ interface InputItem {
 }
 
 /**
- * Reads the input of a request as messages; throws RefusedRequest if the provider would refuse it. This server
- * stores no responses, so it refuses references to them.
+ * Reads the input of a request as messages. This server stores no responses, so it refuses references to them. @throws
+ * RefusedRequest if the provider would refuse the input
  */
 export function readResponsesInput(body: {
   input?: unknown
@@ -92,7 +92,7 @@ function message(role: ModelMessage['role'], text: string): ModelMessage {
   return { role, text, toolCalls: [], toolCallId: null }
 }
 
-/** The tools of a request by name, with their parameters' schema. */
+/** Returns the name and the parameters' schema of each tool in a request. */
 export function readResponsesTools(body: { tools?: { name: string; parameters?: unknown }[] }) {
   return (body.tools ?? []).map((tool) => ({ name: tool.name, parameters: tool.parameters }))
 }

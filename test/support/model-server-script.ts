@@ -1,24 +1,21 @@
 import type { IncomingHttpHeaders } from 'node:http'
 
-/** One message of a request, from any endpoint. */
+/** One message of a request, in the form common to all endpoints. */
 export interface ModelMessage {
   role: 'system' | 'user' | 'assistant' | 'tool'
   text: string
-  /** For an assistant message. `input` is the parsed input, or its text if that is not JSON. */
+  /** For an assistant message. `input` is the parsed input, or its text if the input is not JSON. */
   toolCalls: { id: string; name: string; input: unknown }[]
-  /** For a tool message: the id of its call. */
+  /** For a tool message: the id of the call. */
   toolCallId: string | null
 }
 
-/**
- * The protocols of a model server: Chat Completions, OpenAI's Responses, Anthropic's Messages, or Google's Gemini
- * API.
- */
+/** The protocols of a model server: Chat Completions, OpenAI's Responses, Anthropic's Messages, and Google's Gemini API. */
 export type Endpoint = 'chat' | 'responses' | 'anthropic' | 'google'
 
 /** One requested generation, as scripts and assertions see it. */
 export interface ModelRequest {
-  /** 1 for the first request that the server accepted. */
+  /** The position among the requests that the server accepted, from 1 on. */
   n: number
   endpoint: Endpoint
   model: string
@@ -27,27 +24,27 @@ export interface ModelRequest {
   /** Every message, including the system messages. */
   messages: ModelMessage[]
   toolNames: string[]
-  /** How many generations with tool calls followed the last user message: 0 in a run's first step. */
+  /** The number of generations with tool calls since the last user message; 0 in the first step of a run. */
   step: number
   // biome-ignore lint/suspicious/noExplicitAny: the wire body, read freely by tests
   body: any
   headers: IncomingHttpHeaders
   /** Aborts when the client disconnects before the generation is complete. */
   signal: AbortSignal
-  /** Settles with the end of the exchange. */
+  /** Settles when the exchange has ended. */
   ended: Promise<'finished' | 'aborted' | 'disconnected'>
 }
 
 export interface Chunking {
   /**
-   * The length of a piece in code points (by default 5), or the pieces themselves. The server waits for promises
-   * among the pieces, so that a test can see the effect of the earlier pieces. The pieces of a tool call are parts of its
-   * input's JSON text.
+   * The length of a piece in code points (by default 5), or the pieces themselves. The server waits for promises among the
+   * pieces, so that a test can see the effect of the earlier pieces. The pieces of a tool call are parts of its input's JSON
+   * text.
    */
   chunks?: number | (string | Promise<unknown>)[]
   /** The server waits for this between any two pieces. */
   delayMs?: number
-  /** The server calls this before each piece except the first, with the piece's index, and awaits the result. */
+  /** Called with the index of each piece except the first, before the server sends that piece. The server awaits the result. */
   gate?: (index: number) => Promise<unknown> | undefined
 }
 
@@ -59,31 +56,31 @@ export interface TokenFigures {
   cachedInputTokens?: number
 }
 
-/** One action of the model in a generation. Without a `finish`, the server sends the appropriate one at the end. */
+/** One action of the model in a generation. If there is no `finish`, the server sends the appropriate one at the end. */
 export type ModelAction =
   | ({ text: string } & Chunking)
   | ({ reasoning: string } & Chunking)
-  /** `input` may be a string: the JSON text itself, well-formed or not. */
+  /** If `input` is a string, it is the JSON text itself, which can be malformed. */
   | ({ toolCall: string; input?: unknown; id?: string } & Chunking)
   | { delayMs: number }
   | { gate: Promise<unknown> }
-  /** The reported usage; null if the provider reports none. By default estimated from the lengths. */
+  /** The usage that the server reports; null for none. By default, it is estimated from the lengths. */
   | { usage: TokenFigures | null }
   /** The finish reason; with `none`, the stream ends without one. */
   | { finish: 'stop' | 'tool_calls' | 'length' | 'content_filter' | 'none' }
-  /** As the first action, an HTTP error (by default status 500); as a later one, an error frame in the stream. */
+  /** As the first action: an HTTP error, by default with status 500. Later: an error frame in the stream. */
   | { error: string; status?: number; code?: string; body?: unknown; headers?: Record<string, string> }
   /** Sends nothing more until the client disconnects. */
   | { hang: true }
   /** Cuts the connection. */
   | { disconnect: true }
 
-/** Returns the actions of the model for a request; undefined leaves it to the previously registered script. */
+/** Returns the actions of the model for a request; undefined if the previously registered script decides. */
 export type ModelScript = (request: ModelRequest) => ModelAction[] | undefined | Promise<ModelAction[] | undefined>
 
 /**
- * The part of a generation that depends on the endpoint's wire format. Nothing is sent before the first call of
- * these.
+ * The part of a generation that depends on the wire format of the endpoint. Nothing is sent before the first call of one of
+ * these functions.
  */
 export interface WireWriter {
   open(part: { type: 'text' } | { type: 'reasoning' } | { type: 'toolCall'; id: string; name: string }): OpenPart
@@ -96,31 +93,34 @@ export interface OpenPart {
   close(): void
 }
 
-/** Why a provider refuses a request: the response has status 400. */
+/** Why a provider would refuse a request. The server responds with status 400. */
 export class RefusedRequest extends Error {}
 
-/** A script of one generation per step: `steps([first actions], [second …])`; after the last, the text "Done.". */
+/**
+ * Returns a script with one generation per step: `steps([first actions], [second …])`. After the last step, it sends the text
+ * "Done.".
+ */
 export function steps(...generations: ModelAction[][]): ModelScript {
   return (request) => generations[request.step] ?? [{ text: 'Done.' }]
 }
 
-/** A script of one generation per request, in order of arrival; after the last it leaves requests to other scripts. */
+/** Returns a script with one generation per request, in order of arrival. After the last one, other scripts decide. */
 export function inTurn(...generations: ModelAction[][]): ModelScript {
   const waiting = [...generations]
   return () => waiting.shift()
 }
 
-/** Narrows a script to the requests of the agent whose name starts the instructions, as in our prompts. */
+/** Restricts a script to the requests of the agent whose name is at the beginning of the instructions, as in our prompts. */
 export function forAgent(name: string, script: ModelScript): ModelScript {
   return (request) => (request.instructions.includes(`You are ${name}`) ? script(request) : undefined)
 }
 
-/** Narrows a script to the requests that meet a condition. */
+/** Restricts a script to the requests that meet a condition. */
 export function when(condition: (request: ModelRequest) => boolean, script: ModelScript): ModelScript {
   return (request) => (condition(request) ? script(request) : undefined)
 }
 
-/** The pieces of an action's text, with the promises to wait for. */
+/** Returns the pieces of an action's text, including the promises to wait for. */
 export function piecesOf(
   text: string,
   { chunks = 5, delayMs, gate }: Chunking,

@@ -9,31 +9,31 @@ import type { Endpoint, ModelAction, ModelMessage, ModelRequest, ModelScript } f
 import { RefusedRequest } from './model-server-script.ts'
 
 /**
- * A model on a local port, for tests: it uses the streaming wire formats of OpenAI, Anthropic and Google, so that
- * tests include the AI SDK's packages, and plays scripted answers. It refuses the same requests as the providers: calls without
- * results, results without calls, references to stored items, malformed tools, reasoning that it did not sign.
+ * A model on a local port, which plays scripted answers. It uses the streaming wire formats of OpenAI, Anthropic and Google, so
+ * that tests include the AI SDK's packages. It refuses the same requests as the providers: calls without results, results
+ * without calls, references to stored items, malformed tools, and reasoning that it did not sign.
  */
 export interface ModelServer {
-  /** For `createOpenAI({ baseURL })` and OPENAI_BASE_URL. */
+  /** The base URL for `createOpenAI({ baseURL })` and OPENAI_BASE_URL. */
   baseUrl: string
-  /** The same for Google's API. */
+  /** The base URL for Google's API. */
   googleUrl: string
   /** Every accepted request, oldest first. */
   requests: ModelRequest[]
-  /** Every request refused with status 400, with the reason: in most tests it must stay empty. */
+  /** Every request that was refused with status 400, with the reason. In most tests, it must stay empty. */
   refusals: string[]
-  /** Registers a script; the latest that returns actions decides. Returns a function that removes it. */
+  /** Registers a script. The latest script that returns actions decides. Returns a function that removes the script. */
   script(script: ModelScript): () => void
-  /** The first request, past or future, that meets the condition. */
+  /** Resolves to the first request, past or future, that meets the condition. */
   request(condition: (request: ModelRequest) => boolean): Promise<ModelRequest>
   /** Clears scripts and requests for the next test. */
   reset(): void
   /**
-   * The models that `GET …/models` lists; null makes it respond with 404. Initially null. `needsNoKey`: it lists them for
+   * The models that `GET …/models` lists; with null (the default), it responds with 404. With `needsNoKey`, it lists them for
    * any key, as OpenRouter does.
    */
   listed: { models: string[] | null; needsNoKey: boolean }
-  /** Cuts every connection and ends. */
+  /** Cuts every connection, and closes the server. */
   close(): Promise<void>
 }
 
@@ -153,7 +153,7 @@ const ENDPOINTS: Record<string, Endpoint> = {
   '/v1/messages': 'anthropic',
 }
 
-/** Google has the model in the path, and the choice of streaming. */
+/** Google's path contains the model, and whether to stream. */
 function endpointOf(url: string): { endpoint?: Endpoint; model?: string } {
   const [, model] = /^\/v1beta\/models\/([^:]+):streamGenerateContent\?alt=sse$/.exec(url) ?? []
   return model === undefined ? { endpoint: ENDPOINTS[url] } : { endpoint: 'google', model }

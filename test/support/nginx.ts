@@ -9,11 +9,11 @@ import { freePort } from './free-port.ts'
 import { skipFor } from './skip-for.ts'
 import { until } from './until.ts'
 
-/** nginx with a site of deploy/, on free ports of the loopback interface. */
+/** nginx with a site from deploy/, on free ports of the loopback interface. */
 export interface Nginx {
   /** `https://localhost:<port>` */
   origin: string
-  /** `http://localhost:<port>`: the site that redirects to TLS. */
+  /** `http://localhost:<port>`, the site that redirects to TLS. */
   plainOrigin: string
   /** The self-signed certificate. */
   certificate: string
@@ -27,7 +27,7 @@ function findNginx(): string | null {
   return folders.map((folder) => path.join(folder, 'nginx')).find((program) => existsSync(program)) ?? null
 }
 
-/** Whether a test can start nginx. Reports loudly if not. @throws on a CI machine, which must have it */
+/** Returns whether a test can start nginx. If not, prints a clear warning. @throws on a CI machine, which must have nginx */
 export function canStartNginx(): boolean {
   if (findNginx() !== null) return true
   skipFor('No program nginx on the PATH')
@@ -43,8 +43,8 @@ function replaced(text: string, from: string, to: string): string {
 }
 
 /**
- * Starts nginx with the unchanged file, except for ports and certificates. `ports`: the ports of Parley's processes.
- * @throws if its program is missing: call `canStartNginx` first
+ * Starts nginx with the unchanged file, except for ports and certificates. `ports` are those of Parley's processes. @throws if
+ * nginx is not installed: call `canStartNginx` first
  */
 export async function startNginx(file: string, ports: readonly [number, number]): Promise<Nginx> {
   const program = findNginx()

@@ -25,9 +25,9 @@ export interface Notified {
   remove(person: Asker, endpoint: string): Promise<Read>
   set(person: Asker, input: object): Promise<Read>
   level(person: Asker, space: Named, level: string): Promise<Read>
-  /** A browser that receives the person's push messages. */
+  /** Adds a browser that receives the person's push messages. */
   browser(person: Person): Promise<Browser>
-  /** The notices in the person's open page. */
+  /** Returns the notices in the person's open page. */
   page(person: Person): Promise<{ notices(): Read[] }>
 }
 

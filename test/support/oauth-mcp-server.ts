@@ -3,23 +3,23 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { type McpServer, type ServedTool, startMcpServer } from './mcp-server.ts'
 
 /**
- * An MCP server that wants a token of each user, with its authorization server: code flow with PKCE, registration of clients,
- * access tokens that expire, and refresh tokens that work once.
+ * An MCP server that requires a token of each user, together with its authorization server. It supports the code flow with
+ * PKCE, registration of clients, access tokens that expire, and refresh tokens that work once.
  */
 export interface OAuthMcpServer extends McpServer {
-  /** Consents as a user at the address to which a browser was sent. Returns the URL to which the browser returns. */
+  /** Gives a user's consent at the address to which a browser was sent. Returns the URL to which the browser returns. */
   consent(authorizationUrl: string, user: string): URL
-  /** The users in whose name tools were called, oldest first. */
+  /** The users on whose behalf tools were called, oldest first. */
   calledBy(): string[]
   /** Rejects all access tokens from now on; with `all`, no refresh token either. */
   expire(what?: 'access' | 'all'): void
   /** The refresh tokens that were sent, oldest first. */
   refreshes: string[]
-  /** Awaited before a refresh is answered. */
+  /** If set, a refresh is answered only when this resolves. */
   beforeRefresh: () => Promise<void>
   /** Called when tokens have been refreshed. */
   afterRefresh: () => void
-  /** Every token that was given. */
+  /** Every token that was issued. */
   given: string[]
 }
 

@@ -3,23 +3,26 @@ import type { AddressInfo } from 'node:net'
 import { exportJWK, generateKeyPair, importJWK, type JWK, SignJWT } from 'jose'
 import Provider from 'oidc-provider'
 
-/** The claims of the provider about a person, by login. */
+/** The provider's claims about each person, by login. */
 export type Accounts = Record<string, Record<string, unknown>>
 
-/** A real identity provider (`oidc-provider`) of this process, with login forms that accept any password. */
+/** A real identity provider (`oidc-provider`) in this process, with login forms that accept any password. */
 export interface TestIdentityProvider {
   issuer: string
-  /** May be changed at any time. */
+  /** The claims, which tests can change at any time. */
   accounts: Accounts
-  /** The redirect URIs of the client `parley`, set before the first request. */
+  /** The redirect URIs of the client `parley`, which must be set before the first request. */
   allow(origin: string, names: readonly string[]): void
   /** Signs with new keys from now on, and drops all sessions. */
   rotateKeys(): Promise<void>
-  /** Signs a logout token with the provider's key. `claims` and `header` replace those of a valid one; undefined removes a claim. */
+  /**
+   * Signs a logout token with the provider's key. `claims` and `header` replace those of a valid token; undefined removes a
+   * claim.
+   */
   logoutToken(claims: Record<string, unknown>, header?: Record<string, unknown>): Promise<string>
-  /** Awaited before the claims of a person are returned: after the exchange of the code. */
+  /** If set, the claims of a person are returned only when this resolves, after the code was exchanged. */
   beforeClaims: () => Promise<void>
-  /** The number of codes that were exchanged, or refused. */
+  /** How many codes were exchanged, and how many were refused. */
   exchanges: number
   /** Whether requests are answered with 503. */
   isDown: boolean
@@ -126,7 +129,7 @@ async function newKey(): Promise<JWK> {
   return { ...(await exportJWK(privateKey)), kid: `key-${made}`, use: 'sig', alg: 'RS256' }
 }
 
-/** A browser without scripts: keeps cookies by origin and path, and follows redirects one by one. */
+/** A browser without scripts. It stores cookies by origin and path, and follows redirects one by one. */
 export function createCookieJar() {
   const cookies: { origin: string; path: string; name: string; value: string }[] = []
 
@@ -148,7 +151,10 @@ export function createCookieJar() {
     return answer
   }
 
-  /** Follows redirects until there is another response, or until a URL at which `stop` returns true. Returns both. */
+  /**
+   * Follows redirects until there is another response, or until `stop` returns true for a URL. Returns the response and the
+   * URL.
+   */
   async function follow(url: string, init: RequestInit = {}, stop: (url: string) => boolean = () => false) {
     let [at, answer] = [url, await request(url, init)]
     for (let hops = 0; hops < 20; hops += 1) {
@@ -171,10 +177,7 @@ export function createCookieJar() {
 
 export type CookieJar = ReturnType<typeof createCookieJar>
 
-/**
- * Signs in at the provider from a page of Parley, and stops before the browser returns.
- * @returns the address of the callback
- */
+/** Signs in at the provider from a page of Parley, and stops before the browser returns. @returns the URL of the callback */
 export async function signInAtProvider(
   jar: CookieJar,
   start: string,

@@ -1,7 +1,7 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
-/** A span from OTLP; attributes as strings, numbers, booleans, or the first of a list. */
+/** A span from OTLP. Attributes are strings, numbers, booleans, or the first item of a list. */
 export interface CollectedSpan {
   name: string
   spanId: string
@@ -22,7 +22,7 @@ export interface OtlpCollector {
   close(): Promise<void>
 }
 
-/** Receives traces by OTLP over HTTP with protobuf, on a local port. */
+/** Receives traces through OTLP over HTTP with protobuf, on a local port. */
 export async function startOtlpCollector(): Promise<OtlpCollector> {
   const collector: Omit<OtlpCollector, 'url' | 'close'> = { spans: [], headers: [], service: null }
   const server = createServer(async (request, response) => {

@@ -1,4 +1,4 @@
-/** One value of each dimension. */
+/** One value for each dimension. */
 export type Cell<D extends Record<string, readonly unknown[]>> = { [Name in keyof D]: D[Name][number] }
 
 /** Returns every combination of the dimensions' values. */
@@ -9,7 +9,10 @@ export function allCells<D extends Record<string, readonly unknown[]>>(dimension
   ) as Cell<D>[]
 }
 
-/** Returns few combinations in which every pair of values of two dimensions occurs, by repeatedly choosing the one with the most new pairs. */
+/**
+ * Returns a small number of combinations in which every pair of values of two dimensions occurs. Repeatedly chooses the
+ * combination with the most new pairs.
+ */
 export function pairwiseCells<D extends Record<string, readonly unknown[]>>(dimensions: D): Cell<D>[] {
   const all = allCells(dimensions)
   const open = new Set(all.flatMap(pairsOf))

@@ -1,7 +1,7 @@
 import { type Client, createClient } from 'graphql-ws'
 import WebSocket from 'ws'
 
-/** A GraphQL operation with the types of its data and variables: `graphql(…)` in `generated/` creates it. */
+/** A GraphQL operation with the types of its data and variables, created by `graphql(…)` in `generated/`. */
 export interface Operation<Data, Variables> {
   toString(): string
   __apiType?: (variables: Variables) => Data
@@ -18,21 +18,26 @@ export interface Answer<Data> {
 export interface LiveEvents<Event> {
   /** The events so far, oldest first. */
   seen: Event[]
-  /** The first event, past or future, that meets the condition. Rejects when the subscription ends before it. */
+  /**
+   * Resolves to the first event, past or future, that meets the condition. Rejects if the subscription ends before such an
+   * event.
+   */
   first<Found extends Event>(condition: (event: Event) => event is Found): Promise<Found>
   first(condition: (event: Event) => boolean): Promise<Event>
-  /** Settles when the subscription ends: null when it completed, else its error. */
+  /** Settles when the subscription ends: with null if it completed, otherwise with its error. */
   ended: Promise<unknown>
   stop(): void
 }
 
-/** A client of a running Parley server: operations over HTTP, and subscriptions over one WebSocket that opens with the first subscription. */
+/**
+ * A client of a running Parley server. Operations use HTTP. Subscriptions share one WebSocket, which opens with the first one.
+ */
 export interface ParleyClient {
-  /** Sends an operation. @throws with its errors, if any */
+  /** Sends an operation. @throws with the errors of the response, if it has any */
   send<Data, Variables>(operation: Operation<Data, Variables>, variables: Variables): Promise<Data>
   /** Sends an operation, or any text, and returns the raw response. */
   ask<Data = unknown>(operation: { toString(): string }, variables?: object): Promise<Answer<Data>>
-  /** `onEvent` is called at once with each event, before any waiting promise resolves. */
+  /** Subscribes. `onEvent` is called with each event before any waiting promise resolves. */
   subscribe<Data extends object, Variables>(
     operation: Operation<Data, Variables>,
     variables: Variables,
@@ -82,7 +87,7 @@ export function createParleyClient({ origin, token }: ParleyClientOptions): Parl
         const done = socket.on('connected', () => resolve(done()))
         socket.on('closed', reject)
         socket.on('error', reject)
-        // The socket opens with its first operation, so this operation is sent and ends at once.
+        // The socket opens with its first operation, so send an operation that ends at once.
         socket.subscribe({ query: '{ __typename }' }, { next() {}, error: reject, complete() {} })
       })
     },

@@ -12,7 +12,7 @@ const SKEWED_CLOCK = path.join(import.meta.dirname, 'skewed-clock.ts')
 const READY_WITHIN_MS = 60_000
 const ADMIN_TOKEN = 'admin-token-of-tests-and-benchmarks'
 
-/** A Parley in a separate process, started as by an operator. */
+/** A Parley in a separate process, started as an operator would start it. */
 export interface ParleyProcess {
   /** `http://127.0.0.1:<port>`, without a path. */
   origin: string
@@ -22,34 +22,39 @@ export interface ParleyProcess {
   output(): string
   /** Settles when the process has ended, for any reason. */
   exited: Promise<{ code: number | null; signal: NodeJS.Signals | null }>
-  /** SIGTERM; returns the exit code. Removes its data directory if this function created it. */
+  /** Sends SIGTERM, and returns the exit code. Removes the data directory if `startParley` created it. */
   stop(): Promise<number | null>
-  /** SIGKILL: a crash. */
+  /** Sends SIGKILL, to simulate a crash. */
   kill(): Promise<void>
 }
 
 export interface ParleyProcessOptions {
-  /** Settings on top of HOST, PORT, PARLEY_ADMIN_TOKEN and a new DATA_DIR. Nothing is inherited from this process. */
+  /**
+   * Settings in addition to HOST, PORT, PARLEY_ADMIN_TOKEN and a new DATA_DIR. The process inherits no settings from this one.
+   */
   settings?: Record<string, string>
-  /** Whether to wait until it is ready; otherwise resolves as soon as the process runs. */
+  /** Whether to wait until the server is ready. Otherwise, resolves as soon as the process runs. */
   untilReady?: boolean
-  /** Started with `npm start`: `pid` is npm's, which leads a process group; SIGTERM goes only to npm, SIGKILL to the group. */
+  /**
+   * Whether to start it with `npm start`. `pid` is then that of npm, which leads a process group. SIGTERM goes only to npm, and
+   * SIGKILL to the group.
+   */
   byNpm?: boolean
-  /** The arguments for node: by default those of the server. */
+  /** The arguments for node; by default, those that start the server. */
   command?: string[]
-  /** How far its clock is ahead of the true one. */
+  /** How far the clock of the process is ahead of the true time. */
   clockSkewMs?: number
-  /** The checkout from which to run the server: by default this one; benchmarks compare it with another. */
+  /** The checkout from which to run the server; by default this one. Benchmarks compare it with another. */
   root?: string
 }
 
-/** Starts `node src/main.ts` on a free port. @throws with its output if it ends before it is ready */
+/** Starts `node src/main.ts` on a free port. @throws with its output if the process ends before it is ready */
 export async function startParley(options: ParleyProcessOptions = {}): Promise<ParleyProcess> {
   for (let left = 3; ; left--) {
     try {
       return await startOnce(options)
     } catch (error) {
-      // Another process got the port in the meantime.
+      // Another process has taken the port in the meantime.
       const isTaken = options.settings?.PORT === undefined && String(error).includes('is in use')
       if (!isTaken || left === 0) throw error
     }
@@ -101,7 +106,7 @@ function describe(child: ChildProcess, origin: string, adminToken: string, folde
     try {
       process.kill(-(child.pid ?? 0), signal)
     } catch {
-      // The group ends with its last process.
+      // The group ends together with its last process.
     }
   }
   const killWithUs = () => send('SIGKILL')
@@ -149,7 +154,7 @@ async function isReady(origin: string): Promise<boolean> {
   }
 }
 
-/** The environment that any process needs, without a single setting of Parley's. */
+/** The environment that any process needs, without settings of Parley. */
 function systemVariables(): Record<string, string | undefined> {
   const { PATH, HOME, TMPDIR, SYSTEMROOT, NODE_EXTRA_CA_CERTS, NODE_COMPILE_CACHE, LD_LIBRARY_PATH } = process.env
   return { PATH, HOME, TMPDIR, SYSTEMROOT, NODE_EXTRA_CA_CERTS, NODE_COMPILE_CACHE, LD_LIBRARY_PATH }

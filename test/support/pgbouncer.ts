@@ -8,18 +8,18 @@ import { freePort } from './free-port.ts'
 import { makeScratchFolder } from './scratch.ts'
 import { skipFor } from './skip-for.ts'
 
-/** A PgBouncer for one test, in front of the server in a database's URL. */
+/** A PgBouncer for one test, in front of the server of a database URL. */
 export interface PgBouncer {
-  /** The URL of the same database through the pooler. */
+  /** Returns the URL of the same database through the pooler. */
   through(databaseUrl: string): string
   dispose(): Promise<void>
 }
 
 export interface PgBouncerOptions {
   poolMode: 'transaction' | 'session' | 'statement'
-  /** The only database that it has; absent: every one of the server. */
+  /** The only database that the pooler offers; if absent, it offers every database of the server. */
   database?: string
-  /** The user of the pooler's connections to the server, if it is not that of the server's URL. */
+  /** The user of the pooler's connections to the server, if it is not the user of the server's URL. */
   user?: string
   /** Further lines of `[pgbouncer]`. */
   settings?: Record<string, string | number>
@@ -31,14 +31,17 @@ function findPgBouncer(): string | null {
   return programs.find((program) => existsSync(program)) ?? null
 }
 
-/** Whether a test can start PgBouncer. Reports loudly if not. @throws on a CI machine, which must have it */
+/**
+ * Returns whether a test can start PgBouncer. If not, prints a clear warning. @throws on a CI machine, which must have
+ * PgBouncer
+ */
 export function canStartPgBouncer(): boolean {
   if (findPgBouncer() !== null) return true
   skipFor('No program pgbouncer on the PATH')
   return false
 }
 
-/** Starts PgBouncer on a free port of the loopback interface. It ends with this process. */
+/** Starts PgBouncer on a free port of the loopback interface. It ends together with this process. */
 export async function startPgBouncer(
   serverUrl: string,
   { poolMode, database = '*', user: other, settings }: PgBouncerOptions,
@@ -66,7 +69,7 @@ export async function startPgBouncer(
     ...(!isSame || password === '' ? [] : [`password=${quoted(password)}`]),
   ].join(' ')
   const server = `${database} = host=${hostname} port=${serverPort || 5432} ${account}`
-  // Read by other values of `auth_type`.
+  // Other values of `auth_type` need this file.
   await writeFile(options.auth_file, `"${username}" ""\n`)
   await writeFile(file, ['[databases]', server, '[pgbouncer]', ...lines, ''].join('\n'))
   await chmod(folder, 0o755)
@@ -94,7 +97,7 @@ export async function startPgBouncer(
   }
 }
 
-/** Writes a part of a URL as a value of a connection string. */
+/** Escapes a part of a URL as a value of a connection string. */
 const quoted = (part: string) => `'${decodeURIComponent(part).replaceAll("'", "''")}'`
 
 function isUp(child: ChildProcess): Promise<void> {

@@ -4,7 +4,10 @@ import { makeEmbedded } from '../../src/jobs/embedded.ts'
 import { findEmbeddedTemplate } from '../../src/platform/embedded-template.ts'
 import { makeScratchFolder } from './scratch.ts'
 
-/** A data directory for one test, with an embedded database and every migration applied: a copy of one that is created once. */
+/**
+ * Creates a data directory for one test, with an embedded database and every migration applied, as a copy of one that is
+ * created once.
+ */
 export async function createTestDataDirectory(): Promise<{ path: string; remove(): Promise<void> }> {
   const template = await findEmbeddedTemplate()
   await template.ensure(makeEmbedded)

@@ -8,7 +8,7 @@ import { schema } from '../../src/graphql/schema.ts'
 import type { Streams } from '../../src/graphql/streams.ts'
 import { isOverload } from '../../src/platform/database-errors.ts'
 
-/** The events of a space that one viewer receives, and the end: see `reexecute`. */
+/** The events of a space that one viewer receives, and how the subscription ended: see `reexecute`. */
 export interface PlainSubscription {
   seen: ExecutionResult[]
   ended: string | null
@@ -16,8 +16,8 @@ export interface PlainSubscription {
 }
 
 /**
- * `spaceMessages` by its definition: follows the log for one viewer, and executes the operation on each
- * event for that viewer alone. Shares nothing with other subscriptions, and no code with the server's delivery.
+ * `spaceMessages` according to its definition: follows the log for one viewer, and executes the operation on each event for
+ * that viewer alone. Shares nothing with other subscriptions, and no code with the server's delivery.
  */
 export function reexecute(
   { domain, platform }: Pick<Application, 'domain' | 'platform'>,

@@ -15,11 +15,11 @@ export interface Planning {
   firing: Firing
   triggers: Triggers
   webhooks: Webhooks & WebhookDeliveries
-  /** One pass of a worker: restores jobs, and runs those of due plans. */
+  /** One pass of a worker: restores jobs, and runs the jobs of due plans. */
   serve(): Promise<void>
 }
 
-/** `databaseNow`: the time that decides which slots are due, in milliseconds; by default the platform's. */
+/** `databaseNow` is the time that decides which slots are due, in milliseconds. By default, it is the platform's time. */
 export function createPlanning(platform: Platform, databaseNow = platform.clock.now): Planning {
   const triggers = createTriggers(platform, { visibility: createVisibility(platform) })
   const firing = createPlanFiring(platform, () => Prisma.sql`${new Date(databaseNow())}::timestamptz`)
@@ -46,7 +46,7 @@ export function createPlanning(platform: Platform, databaseNow = platform.clock.
   }
 }
 
-/** A platform without jobs, plus a job queue that no worker serves. */
+/** A platform without jobs, and a job queue that no worker serves. */
 export async function withJobs(platform: Platform): Promise<Platform> {
   const onError = (error: Error) => console.error(error)
   const jobs = await openJobs(platform.db, { supervise: false, onError })

@@ -8,7 +8,10 @@ import { runId } from './run-id.ts'
 
 const MIGRATIONS = path.resolve(import.meta.dirname, '../../prisma/migrations')
 const LOCAL_SERVER = 'postgresql://postgres@127.0.0.1:5432/postgres'
-/** Any number, the same in all processes: the key of the advisory lock for making, dropping or cloning a template. */
+/**
+ * The key of the advisory lock for making, dropping or cloning a template. It can be any number that is the same in all
+ * processes.
+ */
 const TEMPLATE_LOCK = 7_209_114
 const QUEUES = path.resolve(import.meta.dirname, '../../src/jobs/queues.ts')
 const LOCK_FILE = path.resolve(import.meta.dirname, '../../package-lock.json')
@@ -21,7 +24,7 @@ export interface TestDatabase {
   drop(): Promise<void>
 }
 
-/** The server that tests use: TEST_DATABASE_URL, else the machine's own, or null if neither responds. */
+/** Returns the server that tests use: TEST_DATABASE_URL, or else the machine's own; null if neither responds. */
 export async function findPostgres(): Promise<string | null> {
   const named = process.env.TEST_DATABASE_URL
   const url = named || LOCAL_SERVER
@@ -35,15 +38,15 @@ export async function findPostgres(): Promise<string | null> {
 }
 
 /**
- * The condition to skip a test file: `describe.skipIf(!hasPostgres)`. The global setup has reported the missing server
- * loudly; on a CI machine it has failed the run instead.
+ * Skips a test file without PostgreSQL: `describe.skipIf(!hasPostgres)`. The global setup has printed a warning about the
+ * missing server, or on a CI machine has failed the run.
  */
 export const hasPostgres: boolean = Boolean(process.env.TEST_DATABASE_URL)
 
 /**
- * Clones a migrated template, which is created once for each state of the migrations and packages; this takes about 50 ms. Commits wait for
- * the disk only if the database is to be durable, for benchmarks: no server of a test crashes under such a
- * database.
+ * Clones a migrated template in about 50 ms. The template is created once for each state of the migrations and packages.
+ * Commits wait for the disk only if the database must be durable, for benchmarks. No test crashes the server of the other
+ * databases.
  */
 export async function createTestDatabase({ isDurable = false } = {}): Promise<TestDatabase> {
   return createDatabase(async (client, server, name) => {
@@ -56,17 +59,17 @@ export async function createTestDatabase({ isDurable = false } = {}): Promise<Te
 
 /** The settings of a new database, in the syntax of `CREATE DATABASE` and `ALTER DATABASE … SET`. */
 export interface DatabaseMake {
-  /** Clauses of CREATE DATABASE: `ENCODING 'LATIN1'`. */
+  /** Clauses of CREATE DATABASE, such as `ENCODING 'LATIN1'`. */
   clauses?: string
   settings?: Record<string, string>
-  /** Executed in the new database. */
+  /** SQL to execute in the new database. */
   statements?: readonly string[]
 }
 
-/** Clauses of a database with the order of Danish, in which "aa" comes after "z". ICU needs no locale of the machine. */
+/** Clauses for a database with Danish collation, in which "aa" comes after "z". ICU needs no locale of the machine. */
 export const DANISH = "LOCALE_PROVIDER icu ICU_LOCALE 'da-DK' ENCODING 'UTF8'"
 
-/** An empty database, without a single table. */
+/** Creates an empty database, without any table. */
 export async function createEmptyDatabase({
   clauses = '',
   settings = {},
@@ -114,7 +117,7 @@ export async function dropDatabases(server: string): Promise<void> {
   })
 }
 
-/** The caller's connection holds the lock; it ends with the connection. */
+/** The caller's connection holds the lock, which ends with the connection. */
 async function ensureTemplate(client: pg.Client, server: string): Promise<string> {
   stateHash ??= computeStateHash()
   const name = `parley_template_${await stateHash}`
@@ -129,7 +132,7 @@ async function ensureTemplate(client: pg.Client, server: string): Promise<string
   return name
 }
 
-/** Prepares a database like a first start: applies our migrations, and those of the job queue. */
+/** Prepares a database as a first start does: applies our migrations, and those of the job queue. */
 async function prepare(url: string): Promise<void> {
   const database = await openDatabase({ url, dataDirectory: '' })
   const jobs = await openJobs(database, { supervise: false, onError: (error) => console.error(error) })

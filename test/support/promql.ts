@@ -12,16 +12,16 @@ interface Promql {
   parser: { parse(text: string): { iterate(visitor: { enter(node: { node: SyntaxNode }): void }): void } }
 }
 
-// Prometheus' own grammar, which its query page uses.
+// The grammar of Prometheus itself, which its query page uses.
 const { parser } = createRequire(import.meta.url)('@prometheus-io/lezer-promql') as Promql
 
-/** The metrics of an expression, each with the labels that select or group it. */
+/** A metric of an expression, with the labels by which the expression selects or groups. */
 export interface Asked {
   metric: string
   labels: string[]
 }
 
-/** @throws for a text that is not PromQL, with the position */
+/** @throws with the position if the text is not PromQL */
 export function askedBy(expression: string): Asked[] {
   const textOf = ({ from, to }: SyntaxNode) => expression.slice(from, to)
   const selectors: (Asked & SyntaxNode)[] = []

@@ -14,18 +14,18 @@ export interface ReceivedPush {
   body: Buffer
 }
 
-/** A push service with its own certificate, at names that resolve to this machine. */
+/** A push service with its own certificate, under names that resolve to this machine. */
 export interface PushService {
-  /** The network for `AppOptions.push`: 127.0.0.1 counts as public. */
+  /** The network for `AppOptions.push`, in which 127.0.0.1 counts as public. */
   network: AddressGuardOptions
   received: ReceivedPush[]
-  /** The status of the next responses, by path; default 201. */
+  /** The status of the next responses by path; 201 by default. */
   statuses: Map<string, number>
   /** Called before each response. */
   hold: (push: ReceivedPush) => Promise<void>
-  /** A new subscription of a browser. */
+  /** Creates a new subscription of a browser. */
   browser(name?: string): Browser
-  /** The push messages sent to a browser, decrypted. */
+  /** Returns the push messages that were sent to a browser, decrypted. */
   close(): Promise<void>
 }
 
@@ -93,7 +93,7 @@ export async function startPushService(): Promise<PushService> {
   return service
 }
 
-/** Decrypts a message of one record (RFC 8188, 8291). */
+/** Decrypts a message with one record (RFC 8188, 8291). */
 function decrypted(body: Buffer, keys: ReturnType<typeof createECDH>, auth: Buffer): unknown {
   const salt = body.subarray(0, 16)
   const sender = body.subarray(21, 21 + (body[20] ?? 0))

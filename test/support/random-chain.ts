@@ -8,7 +8,7 @@ import type { ModelServer } from './model-server.ts'
 import type { ModelAction, ModelRequest } from './model-server-script.ts'
 import { delegates, enter, mentions, say, skips } from './turns.ts'
 
-/** An agent's action in its turn, and its target. */
+/** The action of an agent in its turn, and the target of the action. */
 export interface Decision {
   does: 'respond' | 'mention' | 'ask' | 'ask without a word' | 'delegate' | 'skip' | 'nothing' | 'fail' | 'be stopped'
   target: number
@@ -35,7 +35,7 @@ const does = fc.oneof(
   },
 )
 
-/** Three to five agents of either memory mode, and their actions, turn by turn; after that they respond. */
+/** Three to five agents of both memory modes, with the actions of each turn. After these, the agents answer. */
 export const randomChain: fc.Arbitrary<RandomChain> = fc.record({
   persistent: fc.array(fc.boolean(), { minLength: 3, maxLength: 5 }),
   decisions: fc.array(fc.record({ does, target: fc.nat(4) }), { minLength: 6, maxLength: 12 }),
@@ -49,7 +49,7 @@ interface Play {
   stop(agentId: string): void
 }
 
-/** Scripts the agents. A run that another worker resumes repeats its actions. */
+/** Scripts the agents. If another worker resumes a run, the run repeats its actions. */
 export function playAtRandom(models: ModelServer, { spaceId, players, decisions, stop }: Play): void {
   const waiting = [...decisions]
   const made = new Map<string, Decision>()
@@ -67,7 +67,7 @@ export function playAtRandom(models: ModelServer, { spaceId, players, decisions,
   })
 }
 
-/** Identifies a stateless agent's run by its id, a cycle by its inbox. */
+/** Identifies the run of a stateless agent by its id, and a cycle by its inbox. */
 function runOf({ instructions, messages }: ModelRequest): string {
   return /run_\w+(?= \(this run\))/.exec(instructions)?.[0] ?? messages.at(-1)?.text ?? ''
 }
@@ -101,7 +101,7 @@ interface Woken {
   wokenBy: WokenBy | null
 }
 
-/** The invariants of every chain of a space at its end. */
+/** Checks the invariants of every chain of a space after the chain has ended. */
 export async function expectChainsAtRest(prisma: PrismaClient, spaceId: string, agentIds: string[]): Promise<void> {
   const runs = await prisma.run.findMany({ where: { agentId: { in: agentIds } } })
   expect(runs.filter(({ status }) => ['QUEUED', 'RUNNING', 'WAITING_TOOL'].includes(status))).toEqual([])
@@ -117,8 +117,8 @@ export async function expectChainsAtRest(prisma: PrismaClient, spaceId: string, 
 }
 
 /**
- * Every wake-up of a chain: runs of stateless agents, events of persistent ones (a skip leaves no run of its
- * cycle).
+ * Returns every wake-up of a chain: runs of stateless agents, and events of persistent agents. A skip leaves no run of its
+ * cycle.
  */
 async function wokenIn(prisma: PrismaClient, chainId: string): Promise<Woken[]> {
   const runs = await prisma.run.findMany({ where: { chainId, triggerType: { not: 'INBOX' } } })
@@ -140,8 +140,8 @@ function expectOncePerMessage(woken: Woken[]): void {
 }
 
 /**
- * Each agent that mentioned another with `expectReply`, in a completed run, is called back once for that; at most once if the
- * chain was cut short.
+ * If an agent has mentioned another with `expectReply` in a completed run, it must be called back exactly once, or at most once
+ * if the chain was cut short.
  */
 async function expectCallBacks(
   prisma: PrismaClient,

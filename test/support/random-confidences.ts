@@ -8,12 +8,11 @@ export interface Betrayal {
 }
 
 /**
- * The secret of a space for a continuous period in which it is confidential. Removing confidentiality frees
- * its content.
+ * The secret of a space for a continuous period in which the space is confidential. Removing confidentiality frees its content.
  */
 type Canary = `${string}@${number}`
 
-/** A message or a stored row: its marks, and its true content. */
+/** A message or a stored row: its marks, and what its content really comes from. */
 interface Words extends Marks {
   canaries: ReadonlySet<Canary>
 }
@@ -22,7 +21,7 @@ interface Place {
   id: string
   humans: Set<string>
   agents: Set<string>
-  /** The start of the period in which it is confidential, or null. */
+  /** The start of the current confidential period; null if the space is open. */
   since: number | null
   said: (Words & { askers: string[] })[]
 }
@@ -37,9 +36,9 @@ interface Run extends Marks {
 const COUNTS = { spaces: 5, humans: 5, agents: 3, runs: 8, kept: 6, said: 4 }
 
 /**
- * Random actions by people and agents: spaces that become confidential and open again, members who join and leave,
- * and runs whose model tries everything. The test calls every rule like the product, and checks
- * recipients against the true content.
+ * Performs random actions of people and agents: spaces become confidential and open again, members join and leave, and the
+ * models of runs try everything. The test calls every rule as the product does, and checks the recipients against the true
+ * content.
  */
 export function playConfidences(rules: Rules, { seed, steps }: { seed: number; steps: number }): Betrayal | null {
   const play = createPlay(rules, randomOf(seed))
@@ -67,7 +66,7 @@ function createPlay(rules: Rules, random: (below: number) => number) {
     humansOf: (id) => byId.get(id)?.humans ?? new Set(),
   }
   const labelNow = (marks: Marks) => rules.labelOf(marksOf(marks), world)
-  /** The secrets that still count: removing a space's confidentiality has freed its secret. */
+  /** Returns the secrets that still count. Removing a space's confidentiality has freed its secret. */
   const alive = (canaries: Iterable<Canary>) =>
     [...canaries].flatMap((canary) => {
       const [id = '', since] = canary.split('@')
@@ -100,7 +99,7 @@ function createPlay(rules: Rules, random: (below: number) => number) {
     for (const canary of canaries) if (alive([canary]).length > 0) run.canaries.add(canary)
   }
 
-  /** A message wakes an agent. Its text decides who the requesters are. */
+  /** A message wakes an agent. The message's text decides who the requesters are. */
   function wake(place: Place, agent: string, words: Words & { askers: string[] }): void {
     const run: Run = { agent, askers: words.askers, worksIn: place.id, places: [], label: [], canaries: new Set() }
     know(run, words, place.id)
@@ -147,7 +146,7 @@ function createPlay(rules: Rules, random: (below: number) => number) {
     return null
   }
 
-  /** The run posts its content there, and another agent continues from it. */
+  /** The run posts its content there, and another agent continues with it. */
   function speaks(run: Run): string | null {
     const place = one(places.filter((one) => one.agents.has(run.agent)))
     if (place === undefined || !rules.mayEnter(run.askers, place.id, world)) return null
@@ -183,7 +182,7 @@ function createPlay(rules: Rules, random: (below: number) => number) {
     return null
   }
 
-  /** The run recalls stored rows; a run with requesters recalls them only where everybody may read them. */
+  /** The run recalls stored rows. If it has requesters, it recalls them only where everybody may read them. */
   function recalls(run: Run): string | null {
     const words = one(kept.get(run.agent) ?? [])
     if (words === undefined || !rules.mayRecall(labelNow(words), run.worksIn, world)) return null
@@ -207,7 +206,7 @@ function createPlay(rules: Rules, random: (below: number) => number) {
     return from === undefined ? null : `a run reads the content of another one from ${from}`
   }
 
-  /** Two events share one cycle, which works for all their requesters. */
+  /** Two events share one cycle, which works for the requesters of both. */
   function thinksTogether(run: Run): string | null {
     const other = one(runs.filter((one) => one !== run && one.agent === run.agent))
     if (other === undefined || !rules.belongTogether(labelNow(run), labelNow(other))) return null
@@ -227,7 +226,7 @@ function createPlay(rules: Rules, random: (below: number) => number) {
     return isStranger ? `a run for ${run.askers.join() || 'nobody'} sees the members of ${place.id}` : null
   }
 
-  /** A run of a plan works for the plan's author, a run of a service for nobody. */
+  /** A run of a plan works for the author of the plan, and a run of a service for nobody. */
   function wakesLater(run: Run): null {
     const isService = random(2) === 0
     begin({
@@ -267,7 +266,7 @@ function createPlay(rules: Rules, random: (below: number) => number) {
   }
 }
 
-/** mulberry32: the same numbers for the same seed. */
+/** Returns the same numbers for the same seed (mulberry32). */
 export function randomOf(seed: number): (below: number) => number {
   let state = seed >>> 0
   return (below) => {

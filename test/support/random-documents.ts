@@ -13,7 +13,7 @@ import {
   isUnionType,
 } from 'graphql'
 
-/** From 0 to 1, without 1; the same sequence for the same seed. */
+/** Returns numbers from 0 to 1, excluding 1. Equal seeds give equal numbers. */
 export type Random = () => number
 
 export function randomOf(seed: number): Random {
@@ -36,12 +36,12 @@ export interface RandomDocument {
   operationName?: unknown
 }
 
-/** Instants, at both ends of the calendar and beyond. */
+/** Instants at both ends of the calendar and beyond. */
 export const TIMES = [
   ...['2026-11-22T10:00:00Z', '-999999-01-01T00:00:00Z', '0000-01-01T00:00:00Z', '0001-01-01T00:00:00+23:59'],
   ...['9999-12-31T23:59:59.999Z', '9999-12-31T23:59:59-23:59', '2026-11-22T10:00:00+99:99'],
 ]
-/** Difficult texts, as JSON. URLs lead only to this machine. */
+/** Difficult texts, as JSON. Their URLs lead only to this machine. */
 const TEXTS = [
   ...[
     '',
@@ -91,7 +91,7 @@ export interface RandomDocuments {
   next(): RandomDocument
 }
 
-/** Documents from the schema: any field may be selected, with arguments mostly of the right kind. */
+/** Generates documents from the schema. Any field can be selected, with arguments that are mostly of the right kind. */
 export function randomDocuments(schema: GraphQLSchema, random: Random, ids: () => readonly string[]): RandomDocuments {
   const chance = (share: number) => random() < share
   const text = () => (chance(0.5) ? oneOf(random, ids()) : oneOf(random, TEXTS))
@@ -131,7 +131,7 @@ export function randomDocuments(schema: GraphQLSchema, random: Random, ids: () =
     return Object.fromEntries(given.map(({ name, type }) => [name, valueFor(type, depth + 1)]))
   }
 
-  /** Arguments as variables, which are recorded, so that any JSON can be passed. */
+  /** Passes arguments as variables, and records these, so that any JSON can be passed. */
   function argumentsOf(args: readonly GraphQLArgument[], noted: Variables): string {
     const given = args.filter(({ type }) => (isNonNullType(type) ? !chance(0.02) : chance(0.4)))
     if (given.length === 0) return ''

@@ -4,19 +4,19 @@ import { WebSocket } from 'ws'
 import { schema } from '../../src/graphql/schema.ts'
 import { oneOf, type Random, type RandomDocuments, randomDocuments, randomOf } from './random-documents.ts'
 
-/** A sender, and the ids of existing objects. */
+/** The tokens of a sender, and the ids of existing objects. */
 export interface RandomWorld {
   tokens: string[]
   ids: string[]
 }
 
-/** The target of random requests. They may destroy its world, so it can be replaced. */
+/** The target of random requests. They can destroy its content, so it can be replaced. */
 export interface Target {
   origin: string
   createWorld(): Promise<RandomWorld>
 }
 
-/** The first few faults so far, each with the preceding requests. */
+/** The first few faults, each with the preceding requests. */
 export type Findings = string[]
 
 const AT_A_TIME = 8
@@ -55,14 +55,14 @@ const ACCEPTED = [
   'multipart/mixed',
 ]
 
-/** Whether a response reports an internal error, or is not GraphQL. */
+/** Returns whether a response reports an internal error, or is not GraphQL. */
 function faultIn(status: number, text: string): string | null {
   if (text.includes('INTERNAL_SERVER_ERROR')) return `internal: ${status} ${text.slice(0, 600)}`
   if (status >= 500 && status !== 503) return `${status} ${text.slice(0, 300)}`
   return null
 }
 
-/** A world that is replaced after many requests, or when it refuses connections. */
+/** Provides a world, which is replaced after many requests, or when it refuses connections. */
 async function openWorld({ createWorld }: Target) {
   let world = await createWorld()
   let age = 0
@@ -75,7 +75,7 @@ async function openWorld({ createWorld }: Target) {
   return {
     ids: () => world.ids,
     token: (random: Random) => oneOf(random, world.tokens),
-    /** Counts requests; `isClosed`: the connection was refused. */
+    /** Counts requests. `isClosed`: the connection was refused. */
     async wears(sent: number, isClosed: boolean): Promise<void> {
       age += sent
       if (isClosed || age > AGE_OF_WORLD) renewing ??= renew()
@@ -84,7 +84,7 @@ async function openWorld({ createWorld }: Target) {
   }
 }
 
-/** The state of each lane: its random source and its world. */
+/** The random numbers and the world of one parallel sender. */
 interface Source {
   random: Random
   world: Awaited<ReturnType<typeof openWorld>>
@@ -146,12 +146,12 @@ async function post(origin: string, headers: Record<string, string>, body: strin
   const isStream = /event-stream|multipart/.test(response.headers.get('content-type') ?? '')
   const { status } = response
   if (!isStream || !SUBSCRIPTION.test(body)) return { status, fault: faultIn(status, await response.text()) }
-  // A stream stays open as long as it is read; sockets read the events of subscriptions.
+  // A stream stays open as long as it is read. The events of subscriptions are read over sockets instead.
   await response.body?.cancel()
   return { status, fault: faultIn(status, '') }
 }
 
-/** The body of an operation that may run forever. */
+/** Matches the body of an operation that does not end by itself. */
 const SUBSCRIPTION = /subscription/
 
 /** Sends random messages over sockets, well-formed or not, including invalid frames. */
@@ -189,7 +189,7 @@ async function oneSocket(
     if (random() < 0.002) breakOff(socket, random)
     else say(frameOf(random, documents, n))
   }
-  // Earlier operations are done once this ping gets its pong.
+  // When the pong of this ping arrives, the server has processed the earlier messages.
   if (socket.readyState === socket.OPEN) {
     socket.ping()
     await Promise.race([once(socket, 'pong'), closed])
@@ -226,7 +226,7 @@ function frameOf(random: Random, documents: RandomDocuments, n: number): string 
   ])
 }
 
-/** Bytes that are not a WebSocket frame, written past the client's encoder. */
+/** Writes bytes that are not a WebSocket frame, bypassing the encoder of the client. */
 function breakOff(socket: WebSocket, random: Random): void {
   const { _socket: transport } = socket as unknown as { _socket?: NodeJS.WritableStream }
   transport?.write(randomBytes(1 + Math.floor(random() * 200)))

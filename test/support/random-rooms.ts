@@ -4,20 +4,20 @@ import type { TestApplication } from './application.ts'
 import type { ModelAction, ModelRequest } from './model-server-script.ts'
 import { until } from './until.ts'
 
-/** The actions in the rooms, one after the other; `agent` and `space` are taken modulo their number. */
+/** The actions in the rooms, one after the other. `agent` and `space` are taken modulo their number. */
 export interface Happening {
   does: 'say' | 'reply' | 'delete' | 'leave' | 'join' | 'answer' | 'crash' | 'rest'
   agent: number
   space: number
-  /** An earlier message of a person in the space, modulo their number. */
+  /** An earlier message of a person in the space, modulo the number of such messages. */
   message: number
 }
 
 export interface RandomRooms {
   happenings: Happening[]
-  /** The initial spaces of each agent. */
+  /** The spaces in which each agent is at first. */
   members: boolean[]
-  /** The actions of the models, generation by generation. */
+  /** The actions of the models, one list per generation. */
   choices: number[]
 }
 
@@ -41,15 +41,15 @@ export const randomRooms: fc.Arbitrary<RandomRooms> = fc.record({
 })
 
 const ASK = { name: 'ask', description: 'Asks.', inputSchema: { type: 'object' as const }, execution: 'SPACE' as const }
-/** Each word is posted once, and searched as a whole. */
+/** Each word is posted once, and searched as a whole word. */
 const WORD = /zq\d+x\d+qz/g
 
 interface Player {
   id: string
   name: string
-  /** The words that the agent may have read: those of spaces that it belonged to then or at some time since, unless they were deleted. */
+  /** The words that the agent may have read: those of spaces in which it was at that time or later, unless they were deleted. */
   mayKnow: Set<string>
-  /** Its current spaces, and its former ones with the time of leaving. */
+  /** The current spaces of the agent, and its former spaces with the time at which it left. */
   spaces: Set<string>
   left: Map<string, number>
 }
@@ -76,12 +76,12 @@ export async function playRooms(parley: TestApplication, rooms: RandomRooms): Pr
   const choices = [...rooms.choices]
   const triggers = new Map<string, { word: string; spaceId: string; at: number }>()
   const messagesIn = (spaceId: string) => [...triggers.entries()].filter(([, { spaceId: id }]) => id === spaceId)
-  /** For each request: its trigger, the spaces that its agent had left by then, and the messages that triggered it. */
+  /** The trigger of each request, the spaces that its agent had left by then, and the messages that triggered it. */
   const asked: { player: Player; left: Map<string, number>; told: string; messageIds: string[] }[] = []
   let words = 0
   let time = 0
 
-  /** A new word for a space, which all its members may read. */
+  /** Returns a new word for a space, which all members of the space may read. */
   function wordFor(spaceId: string): string {
     const word = `zq${round}x${++words}qz`
     spaces.find(({ id }) => id === spaceId)?.words.push(word)
@@ -103,7 +103,7 @@ export async function playRooms(parley: TestApplication, rooms: RandomRooms): Pr
     asked.push({ player, left, told: toldOf(request), messageIds: await triggersOf(player, request) })
   }
 
-  /** The messages that triggered the requester: one for a stateless run, the claimed ones for a cycle. */
+  /** Returns the messages that triggered the run of a request: one for a stateless run, and the claimed ones for a cycle. */
   async function triggersOf({ id: agentId }: Player, { instructions }: ModelRequest): Promise<string[]> {
     const runId = /Run (run_\w+) \(this run\)/.exec(instructions)?.[1]
     const where = runId === undefined ? { agentId, status: 'RUNNING' as const } : { id: runId }
@@ -113,7 +113,7 @@ export async function playRooms(parley: TestApplication, rooms: RandomRooms): Pr
     return [...new Set(ids.filter((id) => id !== null))]
   }
 
-  /** A request before the trigger message was known is checked at the end. */
+  /** A request that arrives before the trigger message is known is checked at the end. */
   function findMissing(): void {
     for (const { player, left, told, messageIds } of asked) {
       for (const trigger of messageIds.flatMap((id) => triggers.get(id) ?? [])) {
@@ -135,7 +135,7 @@ export async function playRooms(parley: TestApplication, rooms: RandomRooms): Pr
     if (results > 12 || choice % 4 === 0) return [{ text: 'Done.' }]
     if (choice % 4 === 1) return [{ toolCall: 'read_messages', input: {} }]
     if (choice % 4 === 2) return [{ toolCall: 'ask', input: {} }]
-    // Only the server knows the target of the message, which every member of that space may read.
+    // Only the server knows the space of the message, whose members may all read it.
     const word = `zq${round}x${++words}qz`
     for (const other of players) other.mayKnow.add(word)
     return [{ toolCall: 'send_message', input: { text: word } }]
@@ -158,7 +158,7 @@ export async function playRooms(parley: TestApplication, rooms: RandomRooms): Pr
   const isIdle = async () => {
     const agentId = { in: players.map(({ id }) => id) }
     const living = await prisma.run.count({ where: { agentId, status: { in: ['QUEUED', 'RUNNING'] } } })
-    // A quiet event, such as a deletion, does not wake the agent: it waits for the agent's next cycle.
+    // A quiet event, such as a deletion, does not wake the agent, but waits for the agent's next cycle.
     const events = await prisma.inboxEvent.count({ where: { agentId, doneAt: null, retryAt: null, quiet: false } })
     return living + events === 0
   }
@@ -181,7 +181,7 @@ export async function playRooms(parley: TestApplication, rooms: RandomRooms): Pr
     triggers.set(message.id, { word, spaceId, at: time })
   }
 
-  /** Deletes a message while nobody is at work: no later prompt may contain the word, not even of runs that wait. */
+  /** Deletes a message while no agent is at work. No later prompt may contain the word, not even prompts of runs that wait. */
   async function remove(space: { words: string[] }, messageId: string, word: string): Promise<void> {
     await until('all runs have ended', isIdle)
     await parley.app.domain.messageChanges.delete(parley.admin, { messageId })
@@ -217,7 +217,7 @@ export async function playRooms(parley: TestApplication, rooms: RandomRooms): Pr
   return findings
 }
 
-/** The part of a prompt that contains the trigger; quotations elsewhere may contain the same words. */
+/** Returns the part of a prompt that contains the trigger, because quotations elsewhere can contain the same words. */
 const toldOf = ({ messages }: ModelRequest): string =>
   messages
     .filter(({ role, text }) => role === 'user' && /^(TRIGGER|INBOX|\[URGENT\])/.test(text))
@@ -234,10 +234,7 @@ async function castOf(parley: TestApplication, round: number): Promise<Player[]>
   return cast.map(({ id, name }) => ({ id, name, mayKnow: new Set(), spaces: new Set(), left: new Map() }))
 }
 
-/**
- * Simulates the death of the worker of the current run: another claim resumes the run, and this one may no
- * longer write.
- */
+/** Simulates the death of the worker of the current run. Another claim resumes the run, and this worker may no longer write. */
 async function crash(parley: TestApplication, players: Player[]): Promise<void> {
   const ids = players.map(({ id }) => id)
   await parley.app.platform.db.prisma.$executeRaw`

@@ -18,17 +18,17 @@ const ROOM = `query ($id: ID!) { space(id: $id) { messages(last: 10) { edges { n
   origin { triggerName triggerMessage } outcomes { reason error } parts { ... on ToolCallPart { toolCall { input output error } } } } } } } }`
 const TRIGGER = `mutation ($agentId: ID!) { triggerAgent(input: { agentId: $agentId, payload: "Go." }) { __typename } }`
 const DECIDE = `mutation ($id: ID!) { decideToolCall(input: { toolCallId: $id, approve: true }) { __typename } }`
-/** The maximum number of messages of a space that one action may change. */
+/** The maximum number of messages of a space that one action can change. */
 const MOST_NEW = 60
-/** Agents wake one another up to four times per action, which takes seconds, and longer if other processes use the CPU. */
+/** Agents wake each other up to four times per action. This takes seconds, and longer if other processes use the CPU. */
 const RESTS_WITHIN = { timeoutMs: 300_000 }
 const ROUTINGS = ['BROADCAST', 'MENTION_CHAIN', 'ADMIN', 'MENTION_CHAIN'] as const
 
 /**
- * People, agents and spaces in the real engine, and a model that tries everything: it enters, reads, posts everything
- * that it has ever read wherever it can, delegates it, asks about it, remembers it, plans it, and passes it to external tools. People
- * join and leave, reply, decide, and read everything that they may see, and so does a service. Steps are the actions of
- * people and the calls to the model.
+ * Tests the real engine with people, agents and spaces, and a model that tries everything. The model enters spaces, reads,
+ * posts everything that it has ever read wherever it can, delegates it, asks about it, remembers it, plans it, and passes it to
+ * external tools. People join and leave, reply, decide, and read everything that they may see, and so does a service. The steps
+ * are the actions of people and the calls of the model.
  * @returns the texts that reached anybody other than their recipients
  */
 export async function playSecrets(
@@ -78,7 +78,7 @@ export async function playSecrets(
   }
   parley.models.script(tellsEverything({ random, spaceIds, agentIds, wordsIn: hearing.wordsIn, onCall }))
 
-  /** Returns the new messages and displayed calls of a space. */
+  /** Returns the new messages and the displayed calls of a space. */
   async function listenIn(place: Place): Promise<void> {
     const newest = { orderBy: { id: 'desc' as const }, take: MOST_NEW }
     const messages = await prisma.message.findMany({ where: { spaceId: place.id }, ...newest })
@@ -116,8 +116,8 @@ export async function playSecrets(
   let lastCallId = ''
   let lastEventId = ''
   /**
-   * Checks the spaces that runs have entered since, and the events that cycles have claimed together: the rules
-   * other than who may read what.
+   * Checks the spaces that runs have entered since the last check, and the events that cycles have claimed together. These
+   * rules are not about who may read what.
    */
   async function watch(): Promise<void> {
     const where = {
@@ -130,7 +130,7 @@ export async function playSecrets(
       const place = places.find((one) => one.id === (input as { spaceId: string }).spaceId)
       const { askers, triggerType } = await prisma.run.findUniqueOrThrow({ where: { id: runId } })
       const isStranger = (askerId: string) => place?.since != null && !place.humans.has(askerId)
-      // A cycle may get an additional requester after it has entered a space.
+      // A cycle can get another requester after it has entered a space.
       if (triggerType !== 'INBOX' && askers.some(isStranger))
         hearing.betrayals.push(`${askers.join()} sends a run into ${place?.id}`)
     }
@@ -139,7 +139,7 @@ export async function playSecrets(
       orderBy: { id: 'asc' },
     })
     lastEventId = taken.at(-1)?.id ?? lastEventId
-    // A reply to a wait enters the inbox as already read.
+    // A reply to a wait is in the inbox, marked as read.
     const events = taken.filter(({ payload }) => JSON.stringify(payload) !== '{}')
     const isNow = (spaceId: string) => places.find(({ id }) => id === spaceId)?.since != null
     const labelOf = (marks: string[][]) => [...new Set(marks.flat().filter(isNow))].sort().join()
@@ -161,7 +161,7 @@ export async function playSecrets(
     }
   }
 
-  /** A person replies to waits and decides about pending calls. @returns the number of actions */
+  /** Replies to waits, and decides on pending calls, as a person. @returns the number of actions */
   async function answer(): Promise<number> {
     const waiting = await prisma.toolCall.findMany({ where: { status: 'WAITING' } })
     for (const { id: toolCallId, approvalState, execution, spaceId, input } of waiting) {
@@ -177,7 +177,7 @@ export async function playSecrets(
   }
 
   /**
-   * Nothing runs while people join and leave: retries are due at once, and one statement counts all unfinished
+   * While people join and leave, no agent is at work. Retries are made due at once, and one statement counts all unfinished
    * work.
    */
   async function rest(): Promise<void> {
@@ -227,7 +227,7 @@ export async function playSecrets(
       played += 1
       await happens()
       await rest()
-      // The model server discards its requests: a hundred kilobytes for each of 20,000 steps.
+      // Discards the recorded requests of the model server, which would take a hundred kilobytes for each of 20,000 steps.
       parley.models.requests.length = 0
       await listen()
       await watch()
@@ -240,7 +240,7 @@ export async function playSecrets(
   return hearing.betrayals
 }
 
-/** Ignores a conflict: another person was faster, or the call has ended by itself. */
+/** Ignore a conflict, because another person was faster, or the call has ended in the meantime. */
 function unlessLate(error: unknown): void {
   if (!(error instanceof ConflictError)) throw error
 }
@@ -263,8 +263,8 @@ function toolsOf(url: string, approvers: { id: string }[]): ToolInput[] {
 }
 
 /**
- * A tool's server, which returns its inputs and records them, except for the marked tool, which may
- * receive everything.
+ * Starts the server of a tool, which returns its inputs. Records them, except those of the marked tool, which may receive
+ * everything.
  */
 async function openOutside() {
   const posted: string[] = []

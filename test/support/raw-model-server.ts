@@ -55,7 +55,7 @@ export async function startRawModelServer(): Promise<RawModelServer> {
   }
 }
 
-/** A chunk of Chat Completions. */
+/** Returns a chunk of Chat Completions. */
 export const chunk = (delta: object, finish: string | null = null): object => ({
   id: 'x',
   object: 'chat.completion.chunk',
@@ -67,7 +67,7 @@ export const chunk = (delta: object, finish: string | null = null): object => ({
 export const FINISHED = chunk({}, 'stop')
 export const CALLED = chunk({}, 'tool_calls')
 
-/** A tool call in a chunk; `input` is its JSON text, or any value that a server may send in its place. */
+/** Returns a tool call in a chunk. `input` is its JSON text, or another value that a server could send instead. */
 export const called = (id: string, name: string, input: unknown): object => ({
   index: 0,
   id,
@@ -75,5 +75,5 @@ export const called = (id: string, name: string, input: unknown): object => ({
   function: { name, arguments: input },
 })
 
-/** A call of send_message. */
+/** Returns a call of send_message. */
 export const saying = (id: string, text: string): object => called(id, 'send_message', JSON.stringify({ text }))

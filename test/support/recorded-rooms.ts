@@ -9,7 +9,7 @@ import type { TestApplication } from './application.ts'
 import type { ModelAction, ModelRequest } from './model-server-script.ts'
 import { until } from './until.ts'
 
-/** A kind of space; together they cover every combination of routing, memory mode and toolset. */
+/** A kind of space. Together, the kinds cover every combination of routing, memory mode and toolset. */
 export interface RoomKind {
   name: string
   routing: CreateSpaceInput['routing']
@@ -47,7 +47,7 @@ const HAPPENINGS: RoomKind['happens'][] = [
 ]
 
 /**
- * Returns the nth kind of space: each 12 have all combinations of routing, memory mode and toolset, and over 216 each
+ * Returns the nth kind of space. Every 12 kinds have all combinations of routing, memory mode and toolset. Over 216 kinds, each
  * combination meets each event, in open and in confidential spaces, except that persistent agents delete no message.
  */
 export function roomKind(n: number): RoomKind {
@@ -56,7 +56,7 @@ export function roomKind(n: number): RoomKind {
   const mind = MINDS[Math.floor(n / 3) % 2] ?? 'STATELESS'
   const toolset = TOOLSETS[Math.floor(n / 6) % 2] ?? 'ACTIVE_SPACE'
   const event = HAPPENINGS[(n + round) % HAPPENINGS.length] ?? 'talk'
-  // A room in which a persistent agent deletes its message does not replay yet.
+  // A room in which a persistent agent deletes its message cannot be replayed yet.
   const happens = event === 'deletion by an agent' && mind === 'PERSISTENT' ? 'talk' : event
   const confidential = (n + 2 * round) % 4 === 3
   return {
@@ -87,7 +87,7 @@ export async function linesOf({ app: { platform } }: TestApplication, spaceId: s
   return text
 }
 
-/** Reads a recording of an idle space. */
+/** Reads the recording of an idle space. */
 export async function recordingOf(
   parley: TestApplication,
   spaceId: string,
@@ -98,7 +98,7 @@ export async function recordingOf(
 
 type RowLine = { table: string; row: Record<string, unknown> }
 
-/** Changes the heading and the lines with rows of a recording, and its checksum. */
+/** Changes the heading and the lines with rows of a recording, and updates the checksum. */
 export function changed(text: string, change: (lines: RowLine[], heading: Record<string, unknown>) => unknown): string {
   const [heading, ...values] = text
     .trimEnd()
@@ -115,7 +115,7 @@ export function changed(text: string, change: (lines: RowLine[], heading: Record
   return sealed([heading, ...lines])
 }
 
-/** Changes lines of a recording, and its checksum. */
+/** Changes lines of a recording, and updates the checksum. */
 export function edited(
   text: string,
   change: (value: { table?: string; row?: Record<string, unknown> }) => void,
@@ -130,7 +130,7 @@ export function edited(
   )
 }
 
-/** A recording of these lines, with its last line. */
+/** Returns a recording of these lines, with its last line. */
 function sealed(values: readonly object[]): string {
   const body = values.map((value) => JSON.stringify(value))
   const sha256 = createHash('sha256')
@@ -141,7 +141,10 @@ function sealed(values: readonly object[]): string {
 
 let made = 0
 
-/** Runs a space of this kind with scripted models until it is idle. `serviceUrl`: the service of the agents' HTTP tools. */
+/**
+ * Runs a space of this kind with scripted models until it is idle. `serviceUrl` is that of the service for the agents' HTTP
+ * tools.
+ */
 export async function playRoom(
   parley: TestApplication,
   kind: RoomKind,
@@ -215,7 +218,7 @@ export async function playRoom(
     return call(isActive ? 'get_my_runs' : 'getMyRuns', {})
   }
 
-  /** The call with which the event of this kind of space begins; null for none. */
+  /** Returns the call with which the event of this kind of space begins; null for none. */
   function firstCall() {
     const memory = { memories: [{ key: 'colour', value: 'green' }] }
     const calls: Partial<Record<RoomKind['happens'], ReturnType<typeof call>>> = {
@@ -231,7 +234,7 @@ export async function playRoom(
     return calls[kind.happens] ?? null
   }
 
-  /** The call with which the run of the first agent ends after its message; null for none. */
+  /** Returns the call with which the run of the first agent ends after its message; null for none. */
   function lastCall({ messages }: ModelRequest) {
     if (kind.happens === 'file') {
       const file = { name: 'answer.txt', mediaType: 'text/plain', text: `The answer ${round}.` }
@@ -245,7 +248,7 @@ export async function playRoom(
 
   const posts = new Map<string, number>()
 
-  /** Three agents read the space and answer people and one another, a few times each, all at the same time. */
+  /** Three agents read the space and answer people and each other, a few times each, all at the same time. */
   function decideInCrowd(name: string, request: ModelRequest): ModelAction[] {
     const pause = { delayMs: Math.floor(Math.random() * 20) }
     const called = request.messages.flatMap(({ toolCalls }) => toolCalls)
@@ -270,10 +273,10 @@ export async function playRoom(
     if (kind.happens === 'failure' && failures++ === 0) return [{ error: 'No such model.', status: 404 }]
     const trigger = request.messages.findLast(({ role, text }) => role === 'user' && /^(TRIGGER|INBOX)/.test(text))
     const called = request.messages.flatMap(({ toolCalls }) => toolCalls)
-    // Agents do not answer one another, so that the room becomes idle.
+    // Agents do not answer each other, so that the room becomes idle.
     if (trigger?.text.includes('(agent') === true && !trigger.text.includes('(human')) return [{ text: 'Done.' }]
     const said = `${name} answers ${createHash('sha256').update(String(trigger?.text)).digest('hex').slice(0, 8)}.`
-    // A deletion removes the text from the agent's own calls too.
+    // The deletion also removes the text from the agent's own calls.
     const isDeleted = called.some((one) => /^delete_?message$/i.test(one.name))
     const isSaid = isDeleted || called.some(({ input }) => JSON.stringify(input).includes(said))
     const next = callsOf(name, request, isSaid).find(({ toolCall }) => called.every((one) => one.name !== toolCall))
@@ -282,7 +285,7 @@ export async function playRoom(
     return isSaid ? [{ text: 'Done.' }] : post(said)
   }
 
-  /** The calls that an agent makes once each before, or after, it has said something. */
+  /** The calls that an agent makes once each, before or after it has posted. */
   function callsOf(name: string, request: ModelRequest, isSaid: boolean) {
     const enter = isActive ? call('enter_space', { spaceId }) : null
     const own = isSaid ? lastCall(request) : firstCall()
@@ -299,7 +302,7 @@ export async function playRoom(
     return name === undefined ? undefined : decide(name, request)
   })
 
-  // One statement: between several, a call could settle unseen and its run continue.
+  // Use one statement, because between several a call could be settled unseen, and its run continue.
   const rest = () =>
     until(`room ${round} is idle`, async () => {
       const ids = agents.map(({ id }) => id)
@@ -399,7 +402,7 @@ export async function playRoom(
   return { spaceId, agents: [ada, bob] }
 }
 
-/** The aspects that the rooms of the full form must contain, each by a condition on the recording. */
+/** The aspects that the rooms of the long form must contain, each with a condition on the recording. */
 const ASPECTS: Record<string, (recording: Recording) => boolean> = {
   BROADCAST: ({ space }) => space.routing === 'BROADCAST',
   ADMIN: ({ space }) => space.routing === 'ADMIN',

@@ -1,4 +1,4 @@
-// Loaded into a server that a test starts: its requests to Anthropic go to the model server of TEST_ANTHROPIC_URL.
+// Loaded into a server that a test starts. Redirects its requests to Anthropic to the model server of TEST_ANTHROPIC_URL.
 const ANTHROPIC = 'https://api.anthropic.com/v1'
 const trueFetch = globalThis.fetch
 

@@ -6,19 +6,20 @@ import { findRedisBinary, startThrowawayRedis, type ThrowawayRedis } from './thr
 
 const LOCAL_SERVER = 'redis://127.0.0.1:6379'
 
-/** A Redis for one test file, and a unique key prefix. */
+/** A Redis for one test file, with a unique key prefix. */
 export interface TestRedis {
   url: string
   prefix: string
-  /** A separate connection for the test, to inspect and to break things. */
+  /** A separate connection with which the test inspects and breaks things. */
   client: Redis
-  /** Removes the keys under the prefix, and the server if it was started for this file. */
+  /** Removes the keys under the prefix, and stops the server if it was started for this file. */
   release(): Promise<void>
 }
 
 /**
- * The server of TEST_REDIS_URL, else the machine's own, else one started for this file, or null: then skip the
- * suite (`describe.skipIf(redis === null)`); a message on stderr has reported it, and on a CI machine it throws.
+ * Returns the server of TEST_REDIS_URL, or else the machine's own, or else one started for this file; null if there is none.
+ * Then skip the suite with `describe.skipIf(redis === null)`; a warning has been printed to stderr. @throws on a CI machine if
+ * there is none
  */
 export async function openTestRedis(): Promise<TestRedis | null> {
   const url = await findRedis()
@@ -31,7 +32,7 @@ export async function openTestRedis(): Promise<TestRedis | null> {
   return null
 }
 
-/** The server of TEST_REDIS_URL, else the machine's own, or null if neither responds. */
+/** Returns the server of TEST_REDIS_URL, or else the machine's own; null if neither responds. */
 export async function findRedis(): Promise<string | null> {
   const named = process.env.TEST_REDIS_URL
   const url = named || LOCAL_SERVER

@@ -16,14 +16,14 @@ import {
 
 const ROOT = path.resolve(import.meta.dirname, '../..')
 
-/** The maximum number of bytes of JSON for one UTF-16 unit: a control character is `\u0001`. */
+/** The maximum number of JSON bytes for one UTF-16 unit: a control character is `\u0001`. */
 const BYTES_A_UNIT = 6
 const BYTES_OF: Record<string, number> = { Boolean: 5, Int: 11, Float: 24, DateTime: 26, ID: 42, StreamCursor: 64 }
 const LARGEST_PAGE = constant('src/lib/page.ts', 'LARGEST_PAGE')
 
 /**
- * The longest text, in UTF-16 units: a constant of the code, or `counted` if a model writes it and no rule limits
- * it.
+ * The maximum length of a text in UTF-16 units: a constant of the code, or `counted` if a model writes the text and no rule
+ * limits it.
  */
 type TextLimit = readonly [file: string, name: string] | 'counted' | number
 
@@ -36,8 +36,8 @@ const URL_LIMIT = ['src/agents/outgoing-request.ts', 'LONGEST_URL'] as const
 const REASON = ['src/flows/decide-call.ts', 'LONGEST_REASON'] as const
 
 /**
- * Every field of type String, with its longest text. For a field with a fixed vocabulary, the length of its longest value. `*.field`
- * stands for texts that the server writes: cursors, secrets, and error messages.
+ * Every field of type String, with its maximum length. For a field with a fixed vocabulary, this is the length of the longest
+ * value. `*.field` stands for texts that the server writes: cursors, secrets, and error messages.
  */
 const TEXTS: Record<string, TextLimit> = {
   '*.cursor': 100,
@@ -181,7 +181,10 @@ const TEXTS: Record<string, TextLimit> = {
   'Viewer.pushPublicKey': 100,
 }
 
-/** Fields of type JSON: an input has at most `LARGEST_JSON_BYTES`; only the counter limits what a run journals. */
+/**
+ * Fields of type JSON. An input has at most `LARGEST_JSON_BYTES`. The data that a run journals is limited only by the counter
+ * of response bytes.
+ */
 const JSONS: Record<string, TextLimit> = {
   'AgentInternals.modelSettings': 1000,
   'AgentVersion.definition': 'counted',
@@ -290,24 +293,24 @@ export interface AuditedField {
   /** `Type.field`. */
   name: string
   kind: 'fixed' | 'text' | 'json' | 'page' | 'object'
-  /** The maximum number of bytes of its JSON, without the selections of its objects; null if only the counter limits them. */
+  /** The maximum number of JSON bytes, without the selections of objects; null if only the counter limits them. */
   mostBytes: number | null
   /** The maximum number of items of the list; null if only the counter limits them; 1 for a single value. */
   mostItems: number | null
-  /** Response bytes per request byte of one more alias. Null if only the counter limits them. */
+  /** The response bytes per request byte of one more alias; null if only the counter limits them. */
   bytesPerRequestByte: number | null
 }
 
 export interface Audit {
   schema: GraphQLSchema
   fields: AuditedField[]
-  /** Fields that others can make long and that no rule of this file classifies. */
+  /** Fields that others can make long, but that no rule of this file classifies. */
   unclassified: string[]
-  /** Rules of this file for removed fields. */
+  /** Rules of this file for fields that no longer exist. */
   outdated: string[]
 }
 
-/** Classifies every field of the printed schema that a response may contain. */
+/** Classifies every field of the printed schema that a response can contain. */
 export function auditSchema(): Audit {
   const schema = buildSchema(readFileSync(path.join(ROOT, 'schema.graphql'), 'utf8'))
   const types = Object.values(schema.getTypeMap()).filter((type) => isObjectType(type) && !type.name.startsWith('__'))
@@ -347,7 +350,7 @@ function classify(
   const mostItems = !isList(field.type) ? 1 : isInPage ? LARGEST_PAGE : look('lists', LISTS, 'a list without pages')
   const [kind, bytesOfOne] = sizeOf()
 
-  /** The kind of one value, and its bytes. */
+  /** Returns the kind of one value, and its maximum bytes. */
   function sizeOf(): [AuditedField['kind'], number | null] {
     if (isEnumType(named)) return ['fixed', Math.max(...named.getValues().map((value) => value.name.length)) + 2]
     if (!isScalarType(named)) return [isPage ? 'page' : 'object', 2]
@@ -360,7 +363,7 @@ function classify(
   }
 
   const mostBytes = bytesOfOne === null || mostItems === null ? null : bytesOfOne * mostItems
-  // ` a1:name` selects the field once more, and `"a1":` precedes its value in the response.
+  // ` a1:name` selects the field once more. In the response, `"a1":` precedes the value.
   const bytesPerRequestByte = mostBytes === null ? null : (mostBytes + 6) / (field.name.length + 4)
   return { name, kind, mostBytes, mostItems, bytesPerRequestByte }
 }
@@ -368,7 +371,7 @@ function classify(
 const isList = (type: GraphQLOutputType): boolean =>
   isNonNullType(type) ? isList(type.ofType as GraphQLOutputType) : isListType(type)
 
-/** A number of the code, by the name of its constant. @throws if the file has no such constant */
+/** Returns a number of the code, by the name of its constant. @throws if the file has no such constant */
 function constant(file: string, name: string): number {
   const text = readFileSync(path.join(ROOT, file), 'utf8')
   const expression = new RegExp(`\\bconst ${name} = ([\\d_ *]+)$`, 'm').exec(text)?.[1]
@@ -379,7 +382,7 @@ function constant(file: string, name: string): number {
     .reduce((product, factor) => product * Number(factor), 1)
 }
 
-/** The audit as a table, sorted by response bytes per request byte. */
+/** Returns the audit as a table, sorted by response bytes per request byte. */
 export function auditTable(fields: readonly AuditedField[], mostResponseBytes: number): string {
   const long = fields.filter(({ kind, mostItems }) => kind === 'text' || kind === 'json' || mostItems !== 1)
   const worst = ({ bytesPerRequestByte }: AuditedField) => bytesPerRequestByte ?? Number.POSITIVE_INFINITY

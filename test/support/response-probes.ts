@@ -12,14 +12,14 @@ import {
 } from 'graphql'
 import type { ParleyClient } from './parley-client.ts'
 
-/** A path from the query root to objects of a type, with a function that puts a selection on them into a document. */
+/** A path from the query root to objects of a type, with a function that adds a selection on these objects to a document. */
 type Wrap = (selection: string) => string
 
-/** A selection with a long result even when used once, so the server must limit its repetition. */
+/** A selection whose result is long even if it is used once, so the server must limit how often it is repeated. */
 export interface Probe {
   /** `Type.field`. */
   name: string
-  /** The document with the selection under several aliases. */
+  /** Returns the document with the selection under several aliases. */
   document(times: number): string
   /** The response bytes of one more alias. */
   bytes: number
@@ -30,14 +30,14 @@ export interface Probe {
 
 const PATHS_OF_A_TYPE = 4
 const DEEPEST = 6
-/** Part of the 5,000 tokens of a document is for the path to the selection. */
+/** A part of the 5,000 tokens of a document is reserved for the path to the selection. */
 const MOST_TOKENS = 4800
 /** Shorter selections cannot reach the limit within the tokens of a document. */
 const LEAST_BYTES = 600
 
 /**
- * Finds, from the schema alone, every field and list with a long result in the current world: walks from the query
- * root over all types, with the given ids as arguments, and selects all fields of each object.
+ * Finds every field and list with a long result in the current world, from the schema alone. Walks from the query root over all
+ * types, with the given ids as arguments, and selects all fields of each object.
  */
 export async function findProbes(
   schema: GraphQLSchema,
@@ -77,7 +77,7 @@ function probeOf(
   return { name: `${type}.${field}`, document, bytes, mostTimes: Math.floor(MOST_TOKENS / tokens), viewer }
 }
 
-/** A few paths to objects of each type, the shortest first. */
+/** Returns a few paths to objects of each type, the shortest first. */
 function waysTo(schema: GraphQLSchema, ids: Record<string, string>): { type: GraphQLObjectType; wrap: Wrap }[] {
   const root = schema.getQueryType()
   if (!root) throw new Error('the schema has no queries')
@@ -98,7 +98,7 @@ function waysTo(schema: GraphQLSchema, ids: Record<string, string>): { type: Gra
   return ways
 }
 
-/** The next paths through a field of objects. */
+/** Returns the next paths through a field of objects. */
 function through(
   schema: GraphQLSchema,
   field: GraphQLField<unknown, unknown>,
@@ -117,7 +117,7 @@ function through(
   }))
 }
 
-/** Arguments for a field, or null if a required one is unknown. */
+/** Returns arguments for a field; null if a required one is unknown. */
 function argumentsOf(
   field: GraphQLField<unknown, unknown>,
   named: GraphQLNamedType,
@@ -134,7 +134,7 @@ function argumentsOf(
   return given.length === 0 ? '' : `(${given.join(', ')})`
 }
 
-/** Fields without selections, by name. */
+/** Returns the fields without selections, by name. */
 function leavesOf(type: GraphQLObjectType): Record<string, string> {
   const fields = Object.values(type.getFields()).filter(
     ({ type, args }) => isLeafType(getNamedType(type)) && args.every(({ type }) => !isNonNullType(type)),
@@ -142,7 +142,7 @@ function leavesOf(type: GraphQLObjectType): Record<string, string> {
   return Object.fromEntries(fields.map(({ name }) => [name, name]))
 }
 
-/** Fields of objects, each with all leaf fields; pages with their nodes. */
+/** Returns the fields of objects, each with all its leaf fields. Pages include their nodes. */
 function listsOf(schema: GraphQLSchema, type: GraphQLObjectType, ids: Record<string, string>): Record<string, string> {
   const lists: Record<string, string> = {}
   for (const field of Object.values(type.getFields())) {
@@ -174,7 +174,7 @@ function allOf(schema: GraphQLSchema, type: GraphQLNamedType): string {
     .join(' ')
 }
 
-/** The longest values of each part, in bytes of JSON. Empty if the viewer may not read them. */
+/** Returns the longest values of each part, in bytes of JSON. Empty if the viewer may not read them. */
 async function sizesOf(client: ParleyClient, wrap: Wrap, parts: Record<string, string>): Promise<Map<string, number>> {
   const sizes = new Map<string, number>()
   const names = Object.keys(parts)

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { startApplication } from './application.ts'
 import { hasPostgres } from './postgres.ts'
 
-/** Differs from the settings of all other test files. */
+/** A setting that no other test file uses. */
 const settingsOf = (n: number) => ({ PARLEY_RATE_REQUESTS: String(7001 + n) })
 
 describe('test files that share a process', () => {

@@ -1,23 +1,23 @@
 import type { Database } from '../../src/platform/db.ts'
 
-/** An object with a database, which a later test file in the same process can use once its tables are empty. */
+/** An object with a database that a later test file in the same process can use once its tables are empty. */
 export interface Reusable {
   db: Pick<Database, 'prisma'>
-  /** The shape of the database when it was new: `shapeOf`. */
+  /** The shape of the database when it was new: see `shapeOf`. */
   shape: string
   /** Resolves when nothing uses the database any more. */
   settle(): Promise<void>
-  /** Closes everything, and removes the database or, if it is empty, may leave it to an application with other options. */
+  /** Closes everything. Removes the database or, if it is empty, may leave it to an application with other options. */
   dispose(state?: { isEmpty: boolean }): Promise<void>
 }
 
 /**
- * The applications and databases that finished test files leave for later ones, by their options, least recently used first. An application that
- * starts costs about a second of processor time, most of it in PostgreSQL, whose new connections plan each statement
- * again.
+ * The applications and databases that finished test files leave to later ones, by their options, least recently used first.
+ * Starting an application costs about a second of processor time. PostgreSQL uses most of it, because new connections plan each
+ * statement again.
  */
 const kept: { key: string; item: Reusable }[] = []
-/** Each holds connections of a PostgreSQL that has a hundred for all processes. */
+/** Each of these holds connections of a PostgreSQL that has a hundred for all processes. */
 const MOST_KEPT = 3
 /** Larger tables stay large after their rows are deleted, and are slow to scan. */
 const MOST_BYTES = 30_000_000
@@ -25,13 +25,16 @@ const MOST_BYTES = 30_000_000
 /** Only test files in the same process can reuse an item: see vitest.config.ts. */
 const isReusing = process.env['TEST_REUSE'] === '1'
 
-/** Returns the item that was kept under this key, which now belongs to the caller. */
+/** Returns the item that was kept under this key. It then belongs to the caller. */
 export function takeKept<Item extends Reusable>(key: string): Item | undefined {
   const index = kept.findIndex((one) => one.key === key)
   return index < 0 ? undefined : (kept.splice(index, 1)[0]?.item as Item)
 }
 
-/** Empties the database and keeps the item under the key. Disposes of the item if there is no key, or the database was changed. */
+/**
+ * Empties the database, and keeps the item under the key. Disposes of the item if there is no key, or if the database was
+ * changed.
+ */
 export async function keepOrDispose(key: string | null, item: Reusable): Promise<void> {
   if (key === null || !isReusing || !(await isEmptied(item))) return item.dispose()
   kept.push({ key, item })
@@ -50,7 +53,7 @@ async function isEmptied({ db, shape, settle }: Reusable): Promise<boolean> {
   }
 }
 
-/** Identifies the schema of a database; changes if the database becomes larger than `MOST_BYTES`. */
+/** Identifies the schema of a database. The result also changes if the database exceeds `MOST_BYTES`. */
 export async function shapeOf({ prisma }: Pick<Database, 'prisma'>): Promise<string> {
   const [row] = await prisma.$queryRaw<{ shape: string }[]>`
     SELECT concat_ws(',',
@@ -60,7 +63,7 @@ export async function shapeOf({ prisma }: Pick<Database, 'prisma'>): Promise<str
   return row?.shape ?? ''
 }
 
-/** Without triggers and foreign keys. */
+/** Disables triggers and foreign keys. */
 const DELETE_ALL = `DO $$
   DECLARE item text;
   BEGIN

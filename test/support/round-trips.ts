@@ -11,8 +11,8 @@ export interface Cost extends Sent {
 }
 
 /**
- * The counted operations, each executed alone to its end. The bounds apply at the drivers, so they do not depend on
- * the machine's load. The statements are those of `sent`, including Redis commands.
+ * The counted operations, each executed alone to its end. They are counted at the drivers, so the bounds do not depend on the
+ * load of the machine. The statements are those that `sent` counts, including Redis commands.
  */
 export const BOUNDS: Record<string, Pick<Sent, 'statements' | 'commands'>> = {
   'a `sendMessage` that wakes one agent': { statements: 1, commands: 1 },
@@ -24,11 +24,11 @@ export const BOUNDS: Record<string, Pick<Sent, 'statements' | 'commands'>> = {
 }
 
 /**
- * Each operation runs several times, and the lowest count decides, because periodic work of the process falls into some of
+ * Each operation runs several times, and the lowest count is used, because periodic work of the process coincides with some of
  * the runs.
  */
 const TIMES = 4
-/** The time for the consequences after a run's end is published. */
+/** How long to wait for the consequences after the end of a run is published. */
 const TRAIL_MS = 50
 
 /** Batches wait as long as a run takes, so that the speed of the machine does not matter. */
@@ -68,7 +68,7 @@ function measureWith(sent: () => Sent): Measure {
         transactions: after.transactions - before.transactions,
         commands: after.commands - before.commands,
       })
-      // Consequences later than \`TRAIL_MS\` count with the next one.
+      // Consequences later than \`TRAIL_MS\` count towards the next operation.
       before = after
     }
     const least = (key: keyof Sent) => Math.min(...all.map((one) => one[key]))
@@ -76,7 +76,7 @@ function measureWith(sent: () => Sent): Measure {
   }
 }
 
-/** Sends a message and waits, without a query, until the run or cycle that it triggers has ended. */
+/** Sends a message, and waits without a query until the run or cycle that the message triggers has ended. */
 async function runOf(parley: TestApplication, human: HumanViewer, spaceId: string) {
   const { log } = parley.app.platform
   const { promise: over, resolve } = Promise.withResolvers<void>()
@@ -92,7 +92,7 @@ async function runOf(parley: TestApplication, human: HumanViewer, spaceId: strin
 }
 
 async function runs(parley: TestApplication, measure: Measure): Promise<Cost[]> {
-  // The closing text of such an agent is a message only if the run has posted none.
+  // The closing text of such an agent is posted only if the run has posted no message.
   const { human, space } = await parley.room('Ada', { plainText: 'SPOKEN_IF_SILENT' })
   const run = () => runOf(parley, human, space.id)
   parley.models.script(steps([{ toolCall: 'send_message', input: { text: 'Hello.' } }], [{ text: 'Done.' }]))

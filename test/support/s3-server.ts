@@ -7,12 +7,12 @@ import { AwsV4Signer } from 'aws4fetch'
 const ACCESS_KEY = 'test-key'
 const SECRET_KEY = 'test-secret'
 
-/** A small server with the protocol of S3: objects in memory, with signatures checked. */
+/** A small server with the protocol of S3. It stores objects in memory, and checks signatures. */
 export interface S3Server {
   /** The AWS variables for this server. */
   variables: Record<string, string>
   objects: Map<string, Buffer>
-  /** Makes every request fail with 503 until this function is called with false. */
+  /** Makes every request fail with 503, until it is called with false. */
   setDown(isDown: boolean): void
   close(): Promise<void>
 }

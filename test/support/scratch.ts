@@ -4,13 +4,13 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { runId } from './run-id.ts'
 
-/** Linux's file system in memory: ext4 creates files slowly after thousands were removed within the last seconds. */
+/** Linux's file system in memory. On ext4, creating files is slow after thousands were removed within the last seconds. */
 const IN_MEMORY = '/dev/shm'
 const ROOM_NEEDED = 2 ** 30
 const LEFT_BEHIND_AFTER_MS = 2 * 60 * 60 * 1000
 const DAY_MS = 24 * 60 * 60 * 1000
 
-/** A new folder for a database's files: in memory if there is room. The caller removes it. */
+/** Creates a new folder for the files of a database, in memory if there is room. The caller removes it. */
 export function makeScratchFolder(prefix: string): Promise<string> {
   return mkdtemp(path.join(hasRoom(IN_MEMORY) ? IN_MEMORY : tmpdir(), `${prefix}${runId()}-`))
 }
@@ -21,11 +21,11 @@ function hasRoom(folder: string): boolean {
   return bavail * bsize > ROOM_NEEDED
 }
 
-/** Removes compiled code that is older than a day: each run adds that of each test file, under a new name. */
+/** Removes compiled code that is older than a day, because each run adds the code of each test file under a new name. */
 export function removeOldCompiledCode(): void {
   const cache = path.join(tmpdir(), 'parley-compile-cache')
   if (!existsSync(cache)) return
-  // There are thousands of files, for which promises would take much longer.
+  // There are thousands of files, so promises would take much longer.
   for (const name of readdirSync(cache, { recursive: true, encoding: 'utf8' })) {
     const file = path.join(cache, name)
     const found = statSync(file, { throwIfNoEntry: false })

@@ -1,6 +1,6 @@
 import type { ModelAction, ModelRequest, ModelScript } from './model-server-script.ts'
 
-/** The options of a model: ids to use, and the counter of its actions. */
+/** The choices of a model: ids that it can use, and the counter of its actions. */
 interface Temptation {
   random(below: number): number
   spaceIds: readonly string[]
@@ -10,10 +10,10 @@ interface Temptation {
 }
 
 const CALLS_AT_ONCE = 6
-/** Actions that end a run are tried now and then. */
+/** Actions that end a run, which the model tries only sometimes. */
 const ENDS = new Set(['skip', 'delegate', 'delegateToAgent'])
 
-/** A model that tries everything: it posts everything that it has ever read, wherever it can, with every tool. */
+/** A model that tries everything: with every tool, it posts everything that it has ever read, wherever it can. */
 export function tellsEverything({ random, spaceIds, agentIds, wordsIn, onCall }: Temptation): ModelScript {
   const one = <T>(list: readonly T[]): T => list[random(list.length)] as T
 

@@ -1,7 +1,7 @@
 import { newId } from '../../src/lib/ids.ts'
 import type { TestServer } from './served.ts'
 
-/** Part of every text in the world. */
+/** This word is part of every text in the world. */
 export const SECRET = 'CANARY'
 
 /** Creates objects of which strangers know only the ids. Returns an instance of each type, by the prefix of its id. */

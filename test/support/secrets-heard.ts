@@ -1,4 +1,4 @@
-/** A word that is posted once, and distinct from all others. */
+/** A unique word, which is posted once. */
 interface Canary {
   spaceId: string
   /** The continuous period in which its space is confidential; null for a word that was posted openly. */
@@ -8,36 +8,36 @@ interface Canary {
 export interface Place {
   id: string
   humans: Set<string>
-  /** The start of the period in which it is confidential, or null. */
+  /** The start of the current confidential period of the space; null if the space is open. */
   since: number | null
 }
 
-/** Records the allowed recipients of each word, and forbidden reads. */
+/** The allowed recipients of each word, and the reads that were forbidden. */
 export interface Hearing {
   betrayals: string[]
   /** Returns a new word for the current state of this space. */
   coin(place: Place): string
   wordsIn(text: string): string[]
-  /** Records that a text is posted there: all members read it. */
+  /** Records that a text is posted in the space, where all members read it. */
   saidIn(place: Place, text: string, where: string): void
-  /** Records that a person reads a text: the person must have read its words before, or have access to their space. */
+  /** Records that a person reads a text. The person must have read its words before, or have access to their space. */
   shownTo(humanId: string, text: string, where: string): void
   /** Records that a text is sent to external recipients. */
   leaves(text: string, where: string): void
-  /** Records that a row stores a text, with these spaces as its sources. */
+  /** Records that a row stores a text with these spaces as its sources. */
   isKept(marks: readonly string[], text: string, where: string): void
 }
 
 /** All words have the same length, so truncating a text never produces another word. */
 const CANARY = /canary-\d{6}/g
 
-/** The position of a word in a text. */
+/** Finds a word in a text. */
 function around(text: string, word: string): string {
   const at = text.indexOf(word)
   return `…${text.slice(Math.max(0, at - 300), at + 60)}…`
 }
 
-/** Each test run has its own words. */
+/** The words of each test run differ from those of other runs. */
 let lastWord = 0
 
 export function createHearing(places: readonly Place[]): Hearing {
@@ -47,7 +47,7 @@ export function createHearing(places: readonly Place[]): Hearing {
 
   const wordsIn = (text: string) => [...new Set(text.match(CANARY) ?? [])]
 
-  /** The space of a word that is still confidential, or null for a word that is free. */
+  /** Returns the space of a word that is still confidential; null for other words. */
   function sourceOf(word: string): Place | null {
     const from = canaries.get(word)
     const source = places.find(({ id }) => id === from?.spaceId)

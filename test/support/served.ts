@@ -9,9 +9,9 @@ export interface TestServer extends TestApplication {
   server: RunningServer
   /** `http://127.0.0.1:<port>`, without a path. */
   origin: string
-  /** A new token of a human, a service or an admin. */
+  /** Creates a token of a human, a service or an admin. */
   tokenOf(viewer: Viewer): Promise<string>
-  /** A client with its own new token; closed together with the server. */
+  /** Creates a client with its own new token. It is closed together with the server. */
   clientOf(viewer: Viewer): Promise<ParleyClient>
 }
 

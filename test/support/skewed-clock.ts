@@ -1,5 +1,5 @@
-// Loaded into servers that tests start: their clock is ahead of the true one by TEST_CLOCK_SKEW_MS, or behind if
-// that is negative.
+// Loaded into servers that tests start. Sets their clock ahead of the true time by TEST_CLOCK_SKEW_MS, or behind if that is
+// negative.
 const skewMs = Number(process.env.TEST_CLOCK_SKEW_MS ?? 0)
 
 if (skewMs !== 0) {

@@ -6,10 +6,7 @@ import type { TestApplication } from './application.ts'
 import type { ModelAction } from './model-server-script.ts'
 import { until } from './until.ts'
 
-/**
- * A space under ADMIN routing with one human and agents of the toolset SPACE_TOOLS, the first of them its admin
- * agent.
- */
+/** A space under ADMIN routing with one human and agents with the toolset SPACE_TOOLS. The first agent is the admin agent. */
 export interface SpaceToolsRoom {
   human: HumanViewer
   agents: { id: string; name: string }[]
@@ -36,18 +33,18 @@ export async function spaceToolsRoom(parley: TestApplication, options: RoomOptio
   return { human, agents, space }
 }
 
-/** The call with which a scripted model posts in a space; `more` contains its mention or wait. */
+/** Returns the call with which a scripted model posts in a space. `more` contains the call's mention or wait. */
 export const sayIn = (spaceId: string, text: string, more: object = {}): ModelAction => ({
   toolCall: 'sendSpaceMessage',
   input: { spaceId, text, ...more },
 })
 
-/** The runs of an agent, oldest first. */
+/** Returns the runs of an agent, oldest first. */
 export function runsOf(parley: TestApplication, agentId: string): Promise<Run[]> {
   return parley.app.platform.db.prisma.run.findMany({ where: { agentId }, orderBy: { id: 'asc' } })
 }
 
-/** The agent's n-th run, once it has ended. */
+/** Returns the agent's n-th run, once it has ended. */
 export async function endedRun(parley: TestApplication, agentId: string, n = 0): Promise<Run> {
   const run = await until(`run ${n} of ${agentId} exists`, async () => (await runsOf(parley, agentId))[n])
   return parley.runWhen(run.id)
@@ -57,18 +54,18 @@ export async function callsOf(parley: TestApplication, runId: string): Promise<T
   return (await parley.app.domain.toolCalls.ofRuns([runId])).get(runId) ?? []
 }
 
-/** The messages of an agent in a space, in order. */
+/** Returns the messages of an agent in a space, in order. */
 export async function messagesOf(parley: TestApplication, spaceId: string, senderId: string): Promise<Message[]> {
   return (await parley.messages(spaceId)).filter((message) => message.senderId === senderId)
 }
 
-/** The texts of a message's parts; a tool part is represented by the id of its call. */
+/** Returns the texts of a message's parts. A tool part is represented by the id of its call. */
 export function textsOf(message: Message | undefined): string[] {
   const parts = (message?.parts ?? []) as ({ type: 'text'; text: string } | { type: 'tool'; toolCallId: string })[]
   return parts.map((part) => (part.type === 'text' ? part.text : part.toolCallId))
 }
 
-/** A gate that a scripted model waits at. */
+/** A gate at which a scripted model waits. */
 export function gate(): { promise: Promise<void>; open: () => void } {
   const { promise, resolve } = Promise.withResolvers<void>()
   return { promise, open: resolve }

@@ -5,7 +5,7 @@ import type { ParleyClient } from './parley-client.ts'
 import { startTestServer, type TestServer } from './served.ts'
 import { until } from './until.ts'
 
-// biome-ignore lint/suspicious/noExplicitAny: answers, read freely by assertions
+// biome-ignore lint/suspicious/noExplicitAny: assertions read fields that are not typed
 export type Read = any
 
 export interface Named {
@@ -17,26 +17,26 @@ export interface Person extends Named {
   client: ParleyClient
 }
 
-/** People, agents and spaces of a scenario, all through GraphQL. */
+/** The people, agents and spaces of a scenario, all created through GraphQL. */
 export interface Stage {
   admin: ParleyClient
-  /** The data of an operation's only field. Fails if there are errors. */
+  /** Returns the data of an operation's only field. Fails if there are errors. */
   ask(client: ParleyClient, operation: string, variables?: object): Promise<Read>
   person(name: string): Promise<Person>
-  /** A stateless agent with SPACE_TOOLS, played by the model server, unless `input` overrides that. */
+  /** Creates a stateless agent with SPACE_TOOLS, played by the model server, unless `input` overrides that. */
   bot(name: string, input?: object): Promise<Named>
   /**
-   * Members join in this order. By default, the space has ADMIN routing with the first agent as admin agent;
+   * Creates a space whose members join in this order. By default, it has ADMIN routing with the first agent as the admin agent;
    * `input` overrides that.
    */
   space(name: string, members: Named[], input?: object): Promise<Named>
-  /** Posts as a person; returns the payload. */
+  /** Posts as a person, and returns the payload. */
   say(person: Person, space: Named, text: string, more?: object): Promise<Read>
-  /** In the order of the space. */
+  /** Returns the messages in the order of the space. */
   messagesIn(space: Named): Promise<Read[]>
-  /** The runs of an agent, oldest first. */
+  /** Returns the runs of an agent, oldest first. */
   runsOf(agent: Named): Promise<Read[]>
-  /** Waits until this many runs of the agent have ended; oldest first. */
+  /** Waits until this many runs of the agent have ended, and returns them, oldest first. */
   endedRuns(agent: Named, count: number): Promise<Read[]>
 }
 
@@ -117,8 +117,8 @@ export async function openStage(parley: TestServer): Promise<Stage> {
 }
 
 /**
- * Opens a server with its stage for the tests of a `describe`, and closes it. Before each test the scripts of the
- * models are cleared, and the models do nothing for unscripted requests; no test may send the models an invalid request.
+ * Opens a server with its stage for the tests of a `describe`, and closes it. Clears the scripts of the models before each
+ * test. The models do nothing for requests without a script. No test may send the models an invalid request.
  */
 export function playScenarios(
   stack: TestApplicationOptions['stack'],
@@ -138,13 +138,13 @@ export function playScenarios(
   afterEach(() => expect(parley.models.refusals).toEqual([]))
 }
 
-/** The one user message of a stateless run. */
+/** Returns the only user message of a stateless run. */
 export const promptOf = ({ messages }: ModelRequest): string => messages.find(({ role }) => role === 'user')?.text ?? ''
 
-/** Whether the trigger of the run contains this text: quotations elsewhere in the prompt do not count. */
+/** Returns whether the trigger of the run contains this text. Quotations elsewhere in the prompt do not count. */
 export const wokenBy = (text: string) => (request: ModelRequest) =>
   (promptOf(request).split(/RECENT|THIS THREAD/)[0] ?? '').includes(text)
 
-/** The results of the run's tool calls so far, in order, as the model receives them. */
+/** Returns the results of the run's tool calls so far, in order, as the model receives them. */
 export const resultsIn = ({ messages }: ModelRequest): Read[] =>
   messages.filter(({ role }) => role === 'tool').map(({ text }) => JSON.parse(text))

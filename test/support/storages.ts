@@ -3,7 +3,7 @@ import { startS3Server } from './s3-server.ts'
 /** The kinds of storage of files. */
 export const STORAGES = ['directory', 'bucket'] as const
 
-/** Settings for a storage of this kind, which is closed after use. A directory is the application's own. */
+/** Returns the settings for a storage of this kind, which is closed after use. A directory belongs to the application alone. */
 export async function openStorage(
   kind: (typeof STORAGES)[number],
 ): Promise<{ settings: Record<string, string>; close(): Promise<void> }> {

@@ -6,7 +6,7 @@ export interface TcpProxy {
   port: number
   /** Breaks all connections. */
   cut(): void
-  /** Stops reading from the server on all connections, like a slow client. */
+  /** Stops reading from the server on all connections, as a slow client does. */
   stall(): void
   resume(): void
   dispose(): Promise<void>

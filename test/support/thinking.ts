@@ -9,21 +9,21 @@ import { until } from './until.ts'
 
 /** Helpers for tests of persistent agents in an application. */
 export interface Thinking {
-  /** A persistent agent. */
+  /** Creates a persistent agent. */
   bot(
     name: string,
     cycle?: CycleSettingsInput,
     input?: Partial<CreateAgentInput>,
   ): Promise<{ id: string; name: string }>
-  /** Resolves when the agent's inbox has no waiting events except later retries, and no cycle of it is unfinished. */
+  /** Resolves when the agent has no unfinished cycle, and its inbox has no waiting events except those of later retries. */
   rest(...agents: { id: string }[]): Promise<void>
   cyclesOf(agent: { id: string }): Promise<Cycle[]>
-  /** Its runs, oldest first. */
+  /** Returns the runs of the agent, oldest first. */
   runsOf(agent: { id: string }): Promise<Run[]>
   inboxOf(agent: { id: string }): Promise<InboxEvent[]>
   outcomeOf(message: { id: string }, agent: { id: string }): Promise<Outcome | null>
   cycleCountOf(agent: { id: string }): Promise<number>
-  /** The current cycle. */
+  /** Returns the current cycle. */
   cycleUnderWay(agent: { id: string }): Promise<Run>
 }
 
@@ -33,8 +33,7 @@ export function thinkingOn({ app, agent }: TestApplication): Thinking {
     bot: (name, cycle = {}, input = {}) => agent(name, { mind: 'PERSISTENT', cycle, ...input }),
     async rest(...agents) {
       const ids = agents.map(({ id }) => id)
-      // In one statement: agents wake one another, so two statements could see the state before one wake-up and
-      // after another.
+      // Use one statement. Agents wake each other, so two statements could see the state before one wake-up and after another.
       await until(`${ids.join()} have handled all events`, async () => {
         const [row] = await prisma.$queryRaw<{ isOpen: boolean }[]>`
           SELECT EXISTS (SELECT 1 FROM "InboxEvent" WHERE "agentId" = ANY(${ids}) AND "doneAt" IS NULL AND "retryAt" IS NULL)
@@ -54,23 +53,23 @@ export function thinkingOn({ app, agent }: TestApplication): Thinking {
   }
 }
 
-/** The last user message of a request that was not inserted before a later step. */
+/** Returns the last user message of a request that was not inserted before a later step. */
 export function inboxIn({ messages }: ModelRequest): string {
   return messages.findLast(({ role, text }) => role === 'user' && text.startsWith('INBOX'))?.text ?? ''
 }
 
-/** The message inserted before a later step, if it is the last message. */
+/** Returns the message inserted before a later step, if it is the last message. */
 export function interjectionIn({ messages }: ModelRequest): string | null {
   const last = messages.at(-1)
   return last?.role === 'user' && last.text.startsWith('[') ? last.text : null
 }
 
-/** The id of the space of the first event. */
+/** Returns the id of the space of the first event. */
 export function spaceIn(request: ModelRequest): string {
   return /\(id: (spc_\w+)\)/.exec(inboxIn(request))?.[1] ?? ''
 }
 
-/** Enters the space of the first event and posts there; then plays each further generation; then ends. */
+/** Enters the space of the first event and posts there. Then plays each further generation, and ends. */
 export function answer(text: string, ...further: ModelAction[][]): ModelScript {
   return (request) =>
     steps(
@@ -83,8 +82,8 @@ export function answer(text: string, ...further: ModelAction[][]): ModelScript {
 export const skip = (reason: string): ModelAction[] => [{ toolCall: 'skip', input: { reason } }]
 
 /**
- * Returns the fault that a provider would find in a list of messages: a call without exactly one result right after it, or the
- * reverse.
+ * Returns the fault that a provider would find in a list of messages: a call without exactly one result right after it, or a
+ * result without its call.
  */
 export function imbalanceOf(messages: unknown[]): string | null {
   let open: string[] = []

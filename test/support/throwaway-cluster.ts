@@ -6,9 +6,9 @@ import { until } from './until.ts'
 const SLOTS = 16_384
 const MASTERS = 3
 
-/** A cluster for one test: three masters with a replica each, as six processes. */
+/** A cluster for one test: three masters with a replica each, in six processes. */
 export interface ThrowawayCluster {
-  /** `redis://a:7000,b:7001,c:7002`: the initial masters. */
+  /** The URL of the initial masters: `redis://a:7000,b:7001,c:7002`. */
   url: string
   nodes: ThrowawayRedis[]
   /** A connection to each node, in their order. */
@@ -17,12 +17,12 @@ export interface ThrowawayCluster {
   ownerOf(key: string): Promise<number>
   /** Moves the slot of a key, with all its keys, to the next master. */
   moveSlotOf(key: string): Promise<void>
-  /** Whether every node knows the owner of every slot. */
+  /** Returns whether every node knows the owner of every slot. */
   stands(): Promise<void>
   dispose(): Promise<void>
 }
 
-/** @throws if its program is missing: call `canStartRedis` first */
+/** @throws if redis-server is not installed: call `canStartRedis` first */
 export async function startThrowawayCluster(options: string[] = []): Promise<ThrowawayCluster> {
   const nodes: ThrowawayRedis[] = []
   for (let node = 0; node < 2 * MASTERS; node++) nodes.push(await startThrowawayRedis(await optionsOf(options)))

@@ -18,7 +18,7 @@ const OPEN_ONE = `
     await server.dispose()
   }`
 
-/** In a user namespace whose only id is root, as in a rootless container. */
+/** Runs in a user namespace whose only id is root, as in a rootless container. */
 async function inRootlessContainer(environment: Record<string, string>): Promise<{ stdout: string; stderr: string }> {
   const args = ['--map-root-user', process.execPath, '--input-type=module', '-e', OPEN_ONE]
   const env = { ...process.env, CI: '', ...environment }
@@ -40,7 +40,7 @@ describe.skipIf(findPostgresBinaries() === null || !canUnshare())('a PostgreSQL 
   })
 
   test('is skipped with a warning if it does not start, and on CI that is a failure', async () => {
-    // Without `unshare` on the PATH it would have to run as root, which PostgreSQL refuses.
+    // Without `unshare` on the PATH, it would have to run as root, which PostgreSQL refuses.
     const PATH = path.dirname(process.execPath)
     const { stdout, stderr } = await inRootlessContainer({ PATH })
     expect(stdout).toBe('')

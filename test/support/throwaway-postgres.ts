@@ -10,24 +10,24 @@ import { freePort } from './free-port.ts'
 import { makeScratchFolder } from './scratch.ts'
 import { skipFor } from './skip-for.ts'
 
-/** A PostgreSQL server for one test: user postgres, no password, nothing kept after `dispose`. */
+/** A PostgreSQL server for one test: the user is postgres, there is no password, and `dispose` removes everything. */
 export interface ThrowawayPostgres {
-  /** The URL of the database `postgres`; the same after a restart. */
+  /** The URL of the database `postgres`, which stays the same after a restart. */
   url: string
   /**
-   * Ends the server and resolves once it has ended. `immediate` is a crash: connections break, no checkpoint is
-   * written. `fast` rolls back open transactions and shuts down in order.
+   * Stops the server. Resolves once it has ended. `immediate` is a crash: connections break, and no checkpoint is written.
+   * `fast` rolls back open transactions and shuts down in order.
    */
   stop(mode: 'immediate' | 'fast'): Promise<void>
-  /** Starts it again on the same port and data; resolves once it accepts connections. */
+  /** Starts the server again on the same port and data. Resolves once it accepts connections. */
   start(): Promise<void>
-  /** Starts it again as a standby without a primary server, which is read-only. */
+  /** Starts the server again as a standby without a primary server, which is read-only. */
   startAsStandby(): Promise<void>
-  /** Stops it and removes its data. */
+  /** Stops the server, and removes its data. */
   dispose(): Promise<void>
 }
 
-/** The folder of PostgreSQL's server binaries, or null. */
+/** Returns the folder of PostgreSQL's server binaries; null if there is none. */
 export function findPostgresBinaries(): string | null {
   const debian = '/usr/lib/postgresql'
   const versions = existsSync(debian) ? readdirSync(debian).sort((a, b) => Number(b) - Number(a)) : []
@@ -39,19 +39,19 @@ export function findPostgresBinaries(): string | null {
   return folders.find((folder) => folder !== '' && complete(folder)) ?? null
 }
 
-/** The user that runs PostgreSQL's programs, which refuse to run as root. */
+/** How to run PostgreSQL's programs as a user other than root, which they require. */
 interface ServerUser {
-  /** A prefix for a program and its arguments. */
+  /** Goes before a program and its arguments. */
   prefix: string[]
   options: { uid?: number; gid?: number }
 }
 
-/** An id other than root's, in a separate user namespace: root outside the namespace is this user inside it. */
+/** An id other than root's, in a separate user namespace. Outside of the namespace, this user is root. */
 const AS_ANOTHER = ['unshare', '--user', '--map-user=1000', '--map-group=1000', '--']
 
 /**
- * Root starts it as the system user `postgres`, which then owns the folder. In a rootless container, whose only id is
- * root, that fails with EINVAL, so it is started in a user namespace.
+ * Root starts the server as the system user `postgres`, which then owns the folder. In a rootless container, whose only id is
+ * root, this fails with EINVAL, so the server is started in a user namespace.
  */
 async function serverUser(folder: string): Promise<ServerUser> {
   if (process.getuid?.() !== 0) return { prefix: [], options: {} }
@@ -65,7 +65,7 @@ async function serverUser(folder: string): Promise<ServerUser> {
   }
 }
 
-/** Program and arguments of a command that runs as this user. */
+/** Returns the program and arguments of a command that runs as this user. */
 function commandOf({ prefix }: ServerUser, program: string, args: string[]): [string, string[]] {
   const [first = program, ...rest] = [...prefix, program, ...args]
   return [first, rest]
@@ -105,7 +105,10 @@ async function launch({ binaries, data, port, user, more }: Launch): Promise<Chi
   return server
 }
 
-/** If this process ends, even by SIGKILL, the watcher's input ends, and it stops the server and removes its folder. */
+/**
+ * When this process ends, even by SIGKILL, the input of the watcher ends. The watcher then stops the server and removes its
+ * folder.
+ */
 function endWithUs(server: ChildProcess, folder: string): void {
   const script = 'read -r _; kill -QUIT "$1"; while kill -0 "$1"; do sleep 0.1; done; rm -rf "$2"'
   const watcher = spawn('sh', ['-c', script, 'sh', String(server.pid), folder], {
@@ -118,13 +121,13 @@ function endWithUs(server: ChildProcess, folder: string): void {
 export interface ThrowawayOptions {
   /** Settings, such as `ssl=on`. */
   settings?: readonly string[]
-  /** Prepares the data directory before the first start. `run` runs a program as the server's user. */
+  /** Prepares the data directory before the first start. `run` runs a program as the user of the server. */
   prepare?: (data: string, run: (program: string, args: string[]) => Promise<unknown>) => Promise<void>
 }
 
 /**
- * Makes a new data directory and starts a server on it.
- * @throws if PostgreSQL's binaries are missing or do not start: `openThrowawayPostgres` returns null then
+ * Creates a data directory and starts a server on it. @throws if PostgreSQL's binaries are missing or do not start;
+ * `openThrowawayPostgres` then returns null
  */
 export async function startThrowawayPostgres({
   settings = [],
@@ -172,7 +175,7 @@ export async function startThrowawayPostgres({
   return postgres
 }
 
-/** Starts one, or returns null after a loud report if it cannot; on a CI machine it throws. */
+/** Starts a server. If this fails, prints a clear warning and returns null. @throws on a CI machine if it fails */
 export async function openThrowawayPostgres(options: ThrowawayOptions = {}): Promise<ThrowawayPostgres | null> {
   try {
     return await startThrowawayPostgres(options)
@@ -183,8 +186,8 @@ export async function openThrowawayPostgres(options: ThrowawayOptions = {}): Pro
 }
 
 /**
- * The condition to skip a file in which every test starts a server: starts one and ends it. Reports or throws like
- * `openThrowawayPostgres`.
+ * Skips a file in which every test starts a server. Starts one server and stops it. Warns or throws as `openThrowawayPostgres`
+ * does.
  */
 export async function canStartPostgres(): Promise<boolean> {
   const server = await openThrowawayPostgres()

@@ -8,30 +8,33 @@ import { createInterface } from 'node:readline'
 import { freePort } from './free-port.ts'
 import { skipFor } from './skip-for.ts'
 
-/** A Redis server, or a Sentinel, for one test, without persistence; data written by `SAVE` survives a restart. */
+/** A Redis server, or a Sentinel, for one test, without persistence. Data that `SAVE` has written survives a restart. */
 export interface ThrowawayRedis {
-  /** The same after a restart. */
+  /** The URL, which stays the same after a restart. */
   url: string
   port: number
-  /** SIGKILL; resolves once it has ended. */
+  /** Sends SIGKILL. Resolves once the server has ended. */
   kill(): Promise<void>
-  /** SIGSTOP and SIGCONT: connections stay open without responses. */
+  /** Send SIGSTOP and SIGCONT. In between, connections stay open without responses. */
   freeze(): void
   thaw(): void
-  /** Starts it again on the same port; resolves once it accepts connections. */
+  /** Starts the server again on the same port. Resolves once it accepts connections. */
   start(): Promise<void>
-  /** Kills it and removes its data. */
+  /** Kills the server, and removes its data. */
   dispose(): Promise<void>
 }
 
-/** The server's program, or null if it is not on the PATH. */
+/** Returns the program of the server; null if it is not on the PATH. */
 export function findRedisBinary(): string | null {
   const folders = (process.env.PATH ?? '').split(path.delimiter).filter((folder) => folder !== '')
   const programs = folders.flatMap((folder) => ['redis-server', 'valkey-server'].map((name) => path.join(folder, name)))
   return programs.find((program) => existsSync(program)) ?? null
 }
 
-/** Whether a test can start a Redis server. Reports loudly if not. @throws on a CI machine, which must have one */
+/**
+ * Returns whether a test can start a Redis server. If not, prints a clear warning. @throws on a CI machine, which must have
+ * Redis
+ */
 export function canStartRedis(): boolean {
   if (findRedisBinary() !== null) return true
   skipFor('No program redis-server or valkey-server on the PATH')
@@ -54,8 +57,8 @@ async function launch(program: string, port: number, folder: string, options: st
 }
 
 /**
- * Starts a server on a free port of the loopback interface. It ends with this process.
- * @throws if its program is missing: call `canStartRedis` first
+ * Starts a server on a free port of the loopback interface. It ends together with this process. @throws if redis-server is not
+ * installed: call `canStartRedis` first
  */
 export async function startThrowawayRedis(
   options: string[] = [],
@@ -65,7 +68,7 @@ export async function startThrowawayRedis(
   if (program === null) throw new Error('there is no Redis server on this machine')
   const folder = await mkdtemp(path.join(tmpdir(), 'parley-redis-'))
   const port = await freePort()
-  // A Sentinel stores its state in its configuration file, which must exist.
+  // A Sentinel stores its state in its configuration file, so the file must exist.
   const configuration = path.join(folder, 'sentinel.conf')
   if (mode === 'sentinel') await writeFile(configuration, '')
   const own = mode === 'sentinel' ? [configuration, '--sentinel'] : ['--save', '', '--appendonly', 'no']

@@ -7,13 +7,13 @@ export const MASTER_NAME = 'rooms'
 const SENTINELS = 3
 const QUORUM = 2
 
-/** A master, its replica, and three Sentinels that watch them, as five processes. */
+/** A master, its replica, and three Sentinels that watch them, in five processes. */
 export interface ThrowawaySentinel {
-  /** `redis+sentinel://a:26379,b:26379,c:26379/0?name=…` */
+  /** The URL: `redis+sentinel://a:26379,b:26379,c:26379/0?name=…` */
   url: string
   servers: ThrowawayRedis[]
   sentinels: ThrowawayRedis[]
-  /** The server that all Sentinels name as the master. */
+  /** Returns the server that all Sentinels report as the master. */
   master(): Promise<ThrowawayRedis>
   /** Requests a failover from a Sentinel while the master is alive. */
   failOver(): Promise<void>
@@ -32,7 +32,7 @@ export interface ThrowawaySentinelOptions {
   serverPassword?: string
 }
 
-/** @throws if its program is missing: call `canStartRedis` first */
+/** @throws if redis-server is not installed: call `canStartRedis` first */
 export async function startThrowawaySentinel(options: ThrowawaySentinelOptions = {}): Promise<ThrowawaySentinel> {
   const { serverOptions = [], sentinelOptions = [], user = '', parameters = '' } = options
   const { sentinelPassword, serverPassword } = options

@@ -1,10 +1,10 @@
 import type { ModelServer } from './model-server.ts'
 import { forAgent, type ModelAction } from './model-server-script.ts'
 
-/** An agent's actions in one run: one generation after the other; after the last it closes with "Done.". */
+/** An agent's actions in one run, one list per generation. After the last one, the agent ends with "Done.". */
 export type Turn = ModelAction[][]
 
-/** Scripts an agent's runs, one turn for each in their starting order. An additional run fails. */
+/** Scripts an agent's runs, one turn for each in the order in which they start. Any further run fails. */
 export function takesTurns(models: ModelServer, agentName: string, ...turns: Turn[]): void {
   const waiting = [...turns]
   let turn: Turn = []

@@ -1,12 +1,14 @@
-/** Polling takes processor time from the awaited work: pauses grow with the wait and with the cost of a poll, up to this. */
+/**
+ * The maximum pause between two polls. Pauses grow with the duration of the wait and of a poll, because polling takes processor
+ * time from the awaited work.
+ */
 const LONGEST_PAUSE_MS = 100
 
 type Truthy<T> = Exclude<T, null | undefined | false | 0 | ''>
 
 /**
- * Waits for a condition: polls until the result is truthy, and returns it. A result that throws counts as not yet.
- * @throws after `timeoutMs`, with the description and the last result, so that a failing test names the missing
- * condition
+ * Waits for a condition: polls until the result is truthy, and returns it. A poll that throws counts as not yet true. @throws
+ * after `timeoutMs`, with the description and the last result, so that a failing test says which condition is missing
  */
 export async function until<T>(
   question: string,

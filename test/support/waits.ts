@@ -11,13 +11,13 @@ import type { Message } from '../../src/rules/message.ts'
 import { createAnnouncer } from '../../src/spaces/announcer.ts'
 import { createReplies, type Replies } from '../../src/spaces/replies.ts'
 
-/** Posting and waiting on a database and, with a URL, a Redis, without workers or routing. */
+/** Functions that post messages and wait for replies, on a database and, with a URL, on a Redis, without workers or routing. */
 export interface WaitingStack {
   platform: Platform
   /** Posts as a human. */
   send(message: { spaceId: string; senderId: string; text: string }): Promise<{ message: Message }>
   replies: Replies
-  /** Spaces with one human and one agent each. */
+  /** Creates spaces with one human and one agent each. */
   spaces(count: number): Promise<{ spaceId: string; humanId: string; agentId: string }[]>
   close(): Promise<void>
 }
@@ -35,7 +35,7 @@ export async function openWaitingStack(
     clock: { now: () => Date.now() },
     config: readConfig({}),
     logger: pino({ level: 'silent' }),
-  } as unknown as Platform // jobs are not needed here
+  } as unknown as Platform // Waits need no jobs.
   const announcer = createAnnouncer(platform)
   const { post } = createPost(platform)
   const sending = createSending(platform, { visibility: createVisibility(platform), announcer, post })

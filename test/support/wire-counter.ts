@@ -3,14 +3,14 @@ import pg from 'pg'
 
 /** The traffic of this process to PostgreSQL and Redis, without its periodic traffic. */
 export interface Sent {
-  /** Statements, including BEGIN and COMMIT: each is a round trip. */
+  /** The number of statements, including BEGIN and COMMIT, each of which is a round trip. */
   statements: number
   transactions: number
-  /** Commands; pipelined ones count one by one. */
+  /** The number of commands. Pipelined commands are counted one by one. */
   commands: number
 }
 
-/** Due jobs, leases, leftovers of dead processes, and pg-boss's own statements. */
+/** Periodic statements: those for due jobs, leases and the leftovers of dead processes, and pg-boss's own. */
 const BY_THE_CLOCK = [
   /^\s*\(SELECT 0 AS source/,
   /^\s*WITH claims AS MATERIALIZED/,
@@ -24,7 +24,7 @@ const BY_THE_CLOCK = [
 ]
 
 export interface WireCounter {
-  /** The counts so far. */
+  /** Returns the counts so far. */
   sent(): Sent
   /** Stops counting, and restores the drivers. */
   stop(): void

@@ -12,7 +12,7 @@ interface Schema {
   enum?: unknown[]
 }
 
-/** The smallest value that a schema accepts. */
+/** Returns the smallest value that a schema accepts. */
 function leastOf({ type, properties = {}, required = [], items, enum: values }: Schema): unknown {
   if (values !== undefined) return values[0]
   if (type === 'array') return [leastOf(items ?? {})]
@@ -30,7 +30,7 @@ const WORST = [
   ...[deep(150), deep(3_000), deep(20_000)],
 ]
 
-/** Inputs with the worst possible value in every position of a schema, as JSON texts; and texts that are not inputs. */
+/** Returns inputs, as JSON texts, with the worst possible value in every position of a schema, and texts that are not inputs. */
 function worstInputs(schema: Schema): string[] {
   const least = JSON.stringify(leastOf(schema))
   const MARK = '"the place of the worst"'
@@ -41,7 +41,7 @@ function worstInputs(schema: Schema): string[] {
   return [least, ...WORST, ...broken, ...inside, ...long]
 }
 
-/** The smallest input, with `<>` in each of the positions that the schema names. */
+/** Returns the smallest input, with `<>` in each of the positions that the schema contains. */
 function placesOf(schema: Schema): unknown[] {
   const { properties = {}, items } = schema
   if (items !== undefined) return ['<>', ['<>'], ...placesOf(items).map((place) => [place])]
@@ -55,7 +55,7 @@ function placesOf(schema: Schema): unknown[] {
 const isQuick = (name: string, input: string) =>
   name !== 'sendSpaceMessage' || !input.includes('"for":[{"type":"any"') || input.includes('"timeout":0')
 
-// One stack: the statements that refuse inputs are the same.
+// One stack is enough, because the statements that refuse inputs are the same.
 describe.each(RULE_STACKS.slice(-1))('any tool input that a model writes, on the %s stack', (stack) => {
   let parley: TestApplication
 
@@ -101,7 +101,7 @@ describe.each(RULE_STACKS.slice(-1))('any tool input that a model writes, on the
         const inputs = worstInputs(parameters).filter((input) => isQuick(name, input))
         waiting = inputs.map((input) => ({ toolCall: name, input }))
         calls.push(...(await wake()))
-        // A skip ends the run.
+        // A skip would end the run.
         if (name !== 'skip') expect([name, waiting.length]).toEqual([name, 0])
       }
       const unclear = calls.filter(({ status, output }) => {

@@ -6,13 +6,13 @@ import { TOOLS as DEFINED } from '../../src/tools/built-in-tools.ts'
 import { toolOf } from '../../src/tools/define-tool.ts'
 import type { Tool } from '../../src/tools/tool.ts'
 
-/** The definitions of the tools from the design documents, made precise; descriptions are not compared. */
+/** The definitions of the tools from the design documents, made precise. Descriptions are not compared. */
 const DEFINITIONS = JSON.parse(readFileSync(path.join(import.meta.dirname, 'definitions.json'), 'utf8')) as {
   name: string
   inputSchema: unknown
 }[]
 
-/** All tools of a toolset. */
+/** Returns all tools of a toolset. */
 function toolsIn(toolset: Toolset): Tool[] {
   const input = { scene: { agent: { toolset, mind: 'PERSISTENT' }, spaces: [] }, speech: { composite: {} } } as never
   const parts = {} as never
@@ -21,7 +21,7 @@ function toolsIn(toolset: Toolset): Tool[] {
 
 const TOOLS = [...toolsIn('ACTIVE_SPACE'), ...toolsIn('SPACE_TOOLS')]
 
-/** A schema without its descriptions. */
+/** Returns a schema without its descriptions. */
 function bare(schema: unknown): unknown {
   if (Array.isArray(schema)) return schema.map(bare)
   if (typeof schema !== 'object' || schema === null) return schema

@@ -3,7 +3,7 @@ import { RULE_STACKS, startApplication, type TestApplication } from '../support/
 import { type ModelRequest, steps } from '../support/model-server-script.ts'
 import { type Thinking, thinkingOn } from '../support/thinking.ts'
 
-/** The result of the last tool call, as the model receives it. */
+/** Returns the result of the last tool call, as the model receives it. */
 const lastResult = ({ messages }: ModelRequest) =>
   JSON.parse(messages.findLast(({ role }) => role === 'tool')?.text ?? 'null')
 
@@ -21,7 +21,7 @@ describe.each(RULE_STACKS)('the tool calls of an agent whose worker loses the da
 
   const db = () => parley.app.platform.db.prisma
 
-  /** The first time that the result of a call named in `deaths` is journaled, the database breaks the connection. */
+  /** When the result of a call in `deaths` is journaled for the first time, the database breaks the connection. */
   async function failJournalOnce() {
     await db().$executeRawUnsafe('CREATE TABLE deaths ("toolName" text PRIMARY KEY)')
     await db().$executeRawUnsafe('CREATE SEQUENCE died')
@@ -37,7 +37,7 @@ describe.each(RULE_STACKS)('the tool calls of an agent whose worker loses the da
     await db().$executeRawUnsafe("SELECT setval('died', 1, false)")
   }
 
-  /** One call of a run whose worker loses the database between the tool's work and the journal. */
+  /** Makes one call in a run whose worker loses the database after the work of the tool and before the journal. */
   async function callOnce(agent: { id: string }, toolCall: string, input: object) {
     const human = await parley.human('Husam')
     const space = await parley.space(human, [agent.id])
@@ -89,7 +89,7 @@ describe.each(RULE_STACKS)('the tool calls of an agent whose worker loses the da
     parley.models.script(() => [{ hang: true }])
     const { runs } = await parley.send(human, space.id, 'Take your time')
     const runId = runs[0]?.id ?? ''
-    // RUNNING is not enough: the run's request comes later, and would get the script of the next run.
+    // RUNNING is not enough, because the run's request comes later, and would get the script of the next run.
     await parley.models.request(() => true)
     expect(await callOnce(agent, 'stop_run', { runId })).toEqual({ success: true, runId, status: 'canceled' })
     expect(await parley.runWhen(runId)).toMatchObject({ status: 'CANCELED' })

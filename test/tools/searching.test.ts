@@ -12,7 +12,7 @@ describe.each(RULE_STACKS)('search_messages, on the %s stack', (stack) => {
   afterAll(() => parley?.close())
   beforeEach(() => parley.models.reset())
 
-  /** The result of a search by an agent that Ada asks in `asked`. */
+  /** Returns the result of a search by an agent that Ada asks in the space `asked`. */
   async function found(asked: 'open' | 'secret', input: object) {
     const [ada, bob] = [await parley.human('Ada'), await parley.human('Bob')]
     const agent = await parley.agent('Finder')

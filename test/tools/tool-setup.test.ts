@@ -81,7 +81,7 @@ describe('admins set up tools', () => {
     await mcp.close()
   })
 
-  test('each of these leaves an audit entry without its texts', async () => {
+  test('each of these creates an audit entry without texts', async () => {
     await readApi({ document: '{"openapi":"3.0.0","paths":{"/a":{"get":{}}},"servers":[{"url":"https://a.example"}]}' })
     await tryTool({
       tool: { name: 'echo', description: '', inputSchema: { type: 'object' }, execution: 'INTERNAL' },
@@ -318,7 +318,7 @@ paths:
       })
     })
 
-    test('refuses both and neither, an address that does not respond, and a document over 5 MB', async () => {
+    test('refuses a URL together with a document, neither of the two, a URL that does not respond, and a document over 5 MB', async () => {
       expect(await readApi({})).toMatchObject({ __typename: 'BadInputError' })
       expect(await readApi({ document: '{}', url: api.url })).toMatchObject({ __typename: 'BadInputError' })
       api.answer = (response) => response.writeHead(404).end('not here')
@@ -336,7 +336,7 @@ paths:
     test.each(['JSON', 'YAML'])(
       'does not delay others for 5 MB of %s whose schemas multiply',
       async (format) => {
-        // Each schema refers twice to the next: fully expanded, the first would have 2^16 objects.
+        // Each schema refers twice to the next one. Fully expanded, the first would have 2^16 objects.
         const schemas: Record<string, object> = Object.fromEntries(
           Array.from({ length: 16 }, (_, level) => [
             `S${level}`,

@@ -23,7 +23,7 @@ const NAMES: Record<string, string> = {
   [CALL]: 'a call',
 }
 
-/** The sentence about an action of Ada, with the names of objects. */
+/** Returns the sentence about an action of Ada, with the names of objects. */
 function sentence(action: string, targetId: string | null, detail: object = {}, refused = false) {
   const { parts } = sentenceOf({ action, actor: ADA, detail, refused, serviceName: null, targetId })
   return parts.map((part) => (typeof part === 'string' ? part : (NAMES[part.id] ?? part.words))).join('')

@@ -27,7 +27,7 @@ test.each([
   ['/runs/run_1', null],
   ['#msg_3', null],
   ['https://parley.example/runs', null],
-])('%j leads to %j outside', (address, elsewhere) => {
+])('%j leads to %j on another server', (address, elsewhere) => {
   expect(destinationOf(address, PAGE)?.elsewhere).toBe(elsewhere)
 })
 
@@ -45,6 +45,6 @@ test.each([
   expect(destinationOf(address, PAGE)).toBeNull()
 })
 
-test('a name before the host is not kept', () => {
+test('user information before the host is removed', () => {
   expect(destinationOf('https://parley.example:pass@evil.example/x', PAGE)?.href).toBe('https://evil.example/x')
 })

@@ -8,6 +8,6 @@ test.each([
   [{ mail: true, minutes: 90 }, /^You get an email 1 hour 30 minutes after/],
   [{ mail: true, minutes: 10_080 }, /^You get an email 7 days after/],
   [{ mail: true, minutes: Number.NaN }, /^Enter the minutes/],
-])('the words of %o say when an email is sent', (settings, words) => {
+])('the text for %o says when an email is sent', (settings, words) => {
   expect(wordsOfDigest(settings)).toMatch(words)
 })

@@ -9,7 +9,7 @@ function nested(levels: number, wrap: (inner: unknown) => unknown): unknown {
 }
 
 describe('JSON as text', () => {
-  test('equals JSON.stringify within the limits', () => {
+  test('equals the result of JSON.stringify within the limits', () => {
     fc.assert(
       fc.property(fc.jsonValue({ maxDepth: 6 }), (value) => {
         const { text, isCut } = jsonText(value)
@@ -29,14 +29,14 @@ describe('JSON as text', () => {
     ['100,000 names', Object.fromEntries(Array.from({ length: 100_000 }, (_, at) => [`name ${at}`, at]))],
     ['a string of ten megabytes', 'a'.repeat(10_000_000)],
     ['lists in lists, each of many', nested(50, (inner) => Array(100).fill(inner))],
-  ])('%s are cut at the limit', (_, value) => {
+  ])('cuts %s at the limit', (_, value) => {
     const { text, isCut } = jsonText(value, { characters: 20_000 })
     expect(isCut).toBe(true)
     expect(text.length).toBeLessThan(60_000)
     expect(text).toContain('…')
   })
 
-  test('two values are compared at any depth', () => {
+  test('compares two values at any depth', () => {
     const deep = () => nested(10_000, (inner) => ({ a: [inner] }))
     expect(isSameJson(deep(), deep())).toBe(true)
     expect(

@@ -5,7 +5,7 @@ import { runsOf } from '../support/effort.ts'
 
 const LENGTH = 32_000
 /**
- * CPU time, because a busy machine takes longer. It is above the 60 ms of parsing, to allow for garbage collection
+ * Measured in CPU time, because a busy machine takes longer. It exceeds the 60 ms of parsing, to allow for garbage collection
  * and compilation.
  */
 const MOST_CPU_MS = 400
@@ -14,7 +14,7 @@ const filled = (piece: string) => piece.repeat(Math.ceil(LENGTH / piece.length))
 const halves = (first: string, second: string) =>
   filled(first).slice(0, LENGTH / 2) + filled(second).slice(0, LENGTH / 2)
 
-/** The rendered text, as short markup. */
+/** Returns the rendered text as short markup. */
 function markupOf(text: string): string {
   const { blocks } = parseMarkdown(text)
   return blocks === null ? 'plain' : blocks.map(markup).join('')

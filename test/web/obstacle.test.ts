@@ -19,7 +19,7 @@ describe('the reason why a device gets no push messages', () => {
   test('is null if the browser allows push messages, or asks first', () => {
     for (const permission of ['default', 'granted'] as const)
       expect(obstacleOf('key', { ...able, permission })).toBeNull()
-    // An app on the home screen.
+    // Parley runs as an app on the home screen.
     expect(obstacleOf('key', { ...able, isApple: true })).toBeNull()
   })
 })

@@ -28,7 +28,7 @@ describe('a prompt for people', () => {
     )
   })
 
-  test('is shown in any shape', () => {
+  test('is shown in any form', () => {
     fc.assert(
       fc.property(fc.anything(), (content) => {
         for (const { text, value } of partsOf({ role: 'user', content })) expect(text ?? value).toBe(text ?? value)

@@ -26,7 +26,7 @@ describe('a schedule in words', () => {
   })
 
   test.each(['0 0 13 * 5', '0 9 * * 5L', '0 9 * * MON', '1-5 * * * *', '0 0 0 * *', '99 * * * *', '0 8 * *', ''])(
-    '%s has none',
+    '%s has no words',
     (cron) => {
       expect(wordsOfCron(cron)).toBeNull()
     },
@@ -68,7 +68,7 @@ describe('a schedule in words', () => {
     expect(localTimeOf(at, zone)).toBe(local)
   })
 
-  test('a time that is not entered is none', () => {
+  test('a time that is not entered is null', () => {
     expect(instantOf('', 'UTC')).toBeNull()
   })
 })

@@ -12,7 +12,7 @@ import { InputForm } from './input-form.tsx'
 import { OnlyInPerson } from './only-in-person.tsx'
 import { CLAIM_TOOL_CALL, DECIDE_TOOL_CALL, GRANTS } from './operations.ts'
 
-// Opened by a click, so the first load omits them.
+// Opened by a click, so these components are not part of the first load.
 const DecideAlike = lazy(() => import('./decide-alike.tsx').then(({ DecideAlike: form }) => ({ default: form })))
 const GrantForm = lazy(() => import('./grant-form.tsx').then(({ GrantForm: form }) => ({ default: form })))
 
@@ -78,7 +78,10 @@ function Consequence({ call: { approval, status, settledAt } }: { call: ToolCall
   )
 }
 
-/** `1 of 2 approvals, requested from Bob, escalated`. One approval that is still missing needs no words. */
+/**
+ * Returns words such as `1 of 2 approvals, requested from Bob, escalated`. Does not mention the count if one approval is
+ * enough.
+ */
 function wordsOfProgress({ decisions, quorum, approvers, mayDecide, escalatedAt }: Approval): string {
   const approved = decisions.filter(({ approve, counts }) => approve && counts).length
   const words = [
@@ -113,7 +116,7 @@ function Allowed({ call, decision: { human, approve, counts, at } }: { call: Too
   )
 }
 
-/** The person connects on a separate page; here they can only refuse. */
+/** Shows the link of a person who must connect their account. The person connects on a separate page, but can deny here. */
 function Connect({ url, decide }: { url: string; decide: Deciding }) {
   return (
     <div className="decide">
@@ -195,20 +198,20 @@ function DecideForm({ call, approval }: { call: ToolCall; approval: Approval }) 
         </Button>
         {alike.length > 1 && (
           <Button look="quiet" onClick={() => setMode('ALL')}>
-            Decide all {alike.length} like this…
+            Decide on all {alike.length} like this…
           </Button>
         )}
         <Claim call={call} />
       </div>
       <p className="note">
-        If you approve, the call is executed. If you deny, it is not, and the agent continues without it.
+        If you approve the call, it is executed. If you deny it, the agent continues without the result.
       </p>
       <Refused error={decide.error} />
     </div>
   )
 }
 
-/** Returns the waiting calls of the same tool of the same agent on which the viewer may decide. */
+/** Returns the waiting calls of the same tool by the same agent on which the viewer may decide. */
 function callsLike(
   call: { id: string; toolName: string; agent: { id: string } },
   waiting: readonly WaitingCall[],
@@ -219,19 +222,19 @@ function callsLike(
   )
 }
 
-/** Has the focus when it opens: the button that opened it no longer exists, and Escape returns. */
+/** Takes the focus when it opens, because the button that opened it no longer exists. Escape closes it. */
 function Editing({ onBack, children }: { onBack(): void; children: ReactNode }) {
   const box = useRef<HTMLDivElement>(null)
   useEffect(() => box.current?.focus(), [])
   return (
-    // biome-ignore lint/a11y/noStaticElementInteractions: Escape in any of its fields goes back
+    // biome-ignore lint/a11y/noStaticElementInteractions: Escape in any of the fields closes the box
     <div
       ref={box}
       tabIndex={-1}
       className="editing"
       onKeyDown={(event) => {
         if (event.key !== 'Escape') return
-        // An open thread would close with the same key.
+        // Keep Escape from also closing an open thread.
         event.preventDefault()
         onBack()
       }}

@@ -8,7 +8,7 @@ import { Refused } from '../ui/notice.tsx'
 import { DECIDE_TOOL_CALLS } from './operations.ts'
 import { inputInWords } from './property-titles.ts'
 
-/** The maximum number of calls in one request. */
+/** The maximum number of decisions in one request. */
 const MOST_AT_ONCE = 100
 
 interface DecideAlikeProps {
@@ -16,7 +16,7 @@ interface DecideAlikeProps {
   onBack(): void
 }
 
-/** Shows similar calls, and decides on all of them. A call that starts to wait later is not part of the decision. */
+/** Shows similar calls, and decides on all of them. The decision does not include calls that start waiting later. */
 export function DecideAlike({ calls: current, onBack }: DecideAlikeProps) {
   const { connection } = useSession()
   const [calls] = useState(() => current.slice(0, MOST_AT_ONCE))
@@ -60,7 +60,7 @@ export function DecideAlike({ calls: current, onBack }: DecideAlikeProps) {
         <Refused error={decide.error} />
         {failures.length > 0 && (
           <p className="why bad" role="alert">
-            Some calls were not decided on: {failures.join(' ')}
+            No decision was recorded for some calls: {failures.join(' ')}
           </p>
         )}
       </div>

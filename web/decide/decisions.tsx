@@ -8,7 +8,7 @@ export type Decision = NonNullable<ToolCall['approval']>['decisions'][number]
 
 interface DecisionsProps {
   decisions: readonly Decision[]
-  /** Returns what to add to a decision. */
+  /** Returns an element to show after the words of a decision. */
   addition?: (decision: Decision) => ReactNode
 }
 

@@ -1,21 +1,21 @@
 type Schema = Record<string, unknown>
 
 const MOST = {
-  /** Number of schemas that the form visits. */
+  /** The number of schemas that the form visits. */
   steps: 400,
   depth: 12,
   options: 500,
-  /** Number of initial values. */
+  /** The number of initial values. */
   values: 1000,
   valueDepth: 16,
 }
-/** Keywords that a form cannot show within limits, or whose validation takes unbounded time. */
+/** Keywords that a form cannot show within the limits, or that can take unbounded time to validate. */
 const UNFIT = ['$dynamicRef', '$recursiveRef', 'patternProperties']
 const SINGLE = ['additionalProperties', 'not', 'if', 'then', 'else', 'contains', 'propertyNames']
 const LISTS = ['allOf', 'anyOf', 'oneOf', 'prefixItems']
 const MAPS = ['properties', 'dependentSchemas', 'dependencies']
 
-/** Whether a form for this schema and value is small enough for a page. Follows references as the form does. */
+/** Returns whether a form for this schema and value is small enough for a page. Follows references as the form does. */
 export function fitsForm(schema: Schema, value: unknown): boolean {
   return isSmallValue(value) && isSmallSchema(schema, value)
 }
@@ -77,7 +77,7 @@ function partsOf(schema: Schema, data: unknown): Part[] {
   ]
 }
 
-/** A form shows existing items, so a recursive schema ends with them. */
+/** A form shows only existing items, so a recursive schema ends with them. */
 function itemsOf({ items, minItems, ...schema }: Schema, data: unknown): Part[] {
   const count = Math.max(lengthOf(data), lengthOf(schema['default']), Number(minItems ?? 0) || 0)
   return Array.from({ length: Math.min(count, MOST.steps + 1) }, (_, at) => [
@@ -86,7 +86,7 @@ function itemsOf({ items, minItems, ...schema }: Schema, data: unknown): Part[] 
   ])
 }
 
-/** Resolves a local reference. Unresolvable references are left to the form. */
+/** Resolves a local reference. The form handles references that cannot be resolved. */
 function target(root: Schema, reference: unknown): unknown {
   const steps = String(reference).replace(/^#\/?/, '').split('/').filter(Boolean)
   let place: unknown = root
@@ -99,7 +99,7 @@ function target(root: Schema, reference: unknown): unknown {
 
 const DATA = ['const', 'enum', 'default', 'examples']
 
-/** Returns a schema without regular expressions, which may take unbounded time; the server checks them. */
+/** Returns a schema without regular expressions, which can take unbounded time. The server checks them. */
 export function withoutPatterns<Value>(schema: Value): Value {
   if (Array.isArray(schema)) return schema.map(withoutPatterns) as Value
   if (!isObject(schema)) return schema

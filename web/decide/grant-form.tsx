@@ -32,7 +32,7 @@ export function GrantForm({ call, onBack }: GrantFormProps) {
   const schema = call.inputSchema
   const entries = boundableOf(call)
   const numeric = numericOf(call)
-  // Without further input, the grant covers only calls that want no more than this one.
+  // If nothing else is entered, the grant covers only calls whose input does not exceed that of this call.
   const [limits, setLimits] = useState<Record<string, Limit>>(() =>
     Object.fromEntries(entries.map(([name, value]) => [name, typeof value === 'number' ? atMost(value) : only(value)])),
   )
@@ -102,7 +102,7 @@ export function GrantForm({ call, onBack }: GrantFormProps) {
           <SelectField
             label="Sum of"
             value={amountProperty}
-            hint="Also limits all later calls together, for example the price of all orders."
+            hint="Limits the sum over all later calls, for example the price of all orders."
             options={[['', 'nothing'], ...numeric.map((name) => [name, titleOf(name, schema)] as const)]}
             onChange={(event) => setAmountProperty(event.target.value)}
           />
@@ -131,7 +131,7 @@ export function GrantForm({ call, onBack }: GrantFormProps) {
   )
 }
 
-/** Says in words what the button below allows. */
+/** Describes what the grant would allow. */
 function Summary({ call, bounds, seconds }: { call: ToolCall; bounds: Bounds; seconds: number }) {
   const { limits, maxCalls, amountProperty, maxAmount } = bounds
   const { input, inputSchema: schema } = call
@@ -140,7 +140,7 @@ function Summary({ call, bounds, seconds }: { call: ToolCall; bounds: Bounds; se
   return (
     <div className="grant-summary" role="status">
       <p>
-        {call.agent.name} may do “{wordsOfName(call.toolName)}” <b>{times}</b> until{' '}
+        {call.agent.name} may call “{wordsOfName(call.toolName)}” <b>{times}</b> until{' '}
         <Moment at={new Date(Date.now() + seconds * 1000).toISOString()} /> without asking:
       </p>
       <ul>
@@ -242,7 +242,7 @@ function withLimit(limits: Record<string, Limit>, name: string, limit: Limit | u
   return limit === undefined ? others : { ...others, [name]: limit }
 }
 
-/** Returns the properties of an input that the form can bound: strings, numbers and booleans. */
+/** Returns the properties of an input for which the form can set bounds: strings, numbers and booleans. */
 function boundableOf({ input, inputSchema }: ToolCall): [string, unknown][] {
   if (typeof input !== 'object' || input === null || Array.isArray(input)) return []
   const scalars = entriesInOrder(input, inputSchema).filter(([, value]) =>

@@ -37,8 +37,8 @@ export function Grants({ spaceId = null, agentId = null, heading: Heading = 'h3'
       {ask.data === undefined && <Unanswered what="the standing grants" ask={ask} />}
       {ask.data !== undefined && grants.every((grant) => !isLive(grant)) && (
         <p className="hint">
-          None. A standing grant lets later calls of a tool through without asking, within limits for input, number and
-          time. To propose one, choose “Allow calls like this…” on a call that waits for approval.
+          None. A standing grant approves later calls of a tool in advance, within limits on input, number and time. To
+          propose one, choose “Allow calls like this…” on a call that waits for approval.
         </p>
       )}
       <ul className="grants">
@@ -77,7 +77,7 @@ export function GrantsToDecide() {
   )
 }
 
-/** For a call that was executed under a grant: shows the grant on request. */
+/** Shown for a call that was executed under a grant. Shows the grant on request. */
 export function GrantOfCall({ call }: { call: ToolCall }) {
   const [isOpen, setOpen] = useState(false)
   const { data } = useAsk(GRANT_OF_CALL, { id: call.id }, { enabled: isOpen })
@@ -206,7 +206,7 @@ function Revoke({ grant: { id, agent, toolName, state } }: { grant: ConsoleGrant
       >
         <p>
           From now on, each call to “{wordsOfName(toolName)}” by {agent.name} needs approval again. A revoked grant
-          cannot be restored, but you can propose a new one from the next call that waits.
+          cannot be restored, but you can propose a new one when the next call waits for approval.
         </p>
       </AskFirst>
     </div>

@@ -23,7 +23,7 @@ export function InputForm(props: SchemaFormProps) {
   )
 }
 
-/** Maximum size that a browser edits smoothly. */
+/** The maximum size that browsers can edit smoothly. */
 const MOST = { characters: 300_000, depth: 200 }
 
 function JsonForm({ label, value, submit, isBusy, error, onSubmit, onBack, children, button }: SchemaFormProps) {

@@ -4,8 +4,8 @@ import type { ViewerState } from '../../client/index.ts'
 import { isSubscribed } from '../notify/push.ts'
 
 /**
- * Shows unread and waiting counts in the page title, and a system notification for each new waiting call, if
- * permitted.
+ * Shows the numbers of unread messages and waiting calls in the page title, and a system notification for each new waiting call
+ * if this is permitted.
  */
 export function useNotifications({ unreadCount, pendingToolCalls, spaces, status, viewer }: ViewerState): void {
   const waiting = pendingToolCalls.length
@@ -22,7 +22,7 @@ export function useNotifications({ unreadCount, pendingToolCalls, spaces, status
 
   const unreadMentions = spaces.reduce((sum, space) => sum + space.unreadMentions, 0)
   useEffect(() => {
-    // The badge of the installed app; browsers without it have no such function.
+    // Sets the badge of the installed app, in browsers that support badges.
     void (navigator as { setAppBadge?(count: number): Promise<void> }).setAppBadge?.(unreadMentions).catch(() => {})
   }, [unreadMentions])
 
@@ -32,7 +32,7 @@ export function useNotifications({ unreadCount, pendingToolCalls, spaces, status
     if (status !== 'live') return
     const before = known.current
     known.current = new Set(pendingToolCalls.map(({ id }) => id))
-    // A push message already reports this.
+    // A push message already reports the call.
     const isPushed = isSubscribed(viewer?.human?.id ?? null)
     if (
       before === null ||

@@ -1,7 +1,10 @@
 import { useSession } from '../session.tsx'
 import { Button } from '../ui/button.tsx'
 
-/** Shown instead of a form while an admin acts as a person: the server accepts decisions and answers only from them. */
+/**
+ * Shown instead of a form while an admin acts as a person, because the server accepts decisions and answers only from the
+ * person.
+ */
 export function OnlyInPerson({ verb }: { verb: 'decide' | 'answer' }) {
   const { viewer } = useSession()
   return (

@@ -1,4 +1,4 @@
-/** `order_supplies` as “Order supplies”. */
+/** Returns `order_supplies` as “Order supplies”. */
 export function wordsOfName(name: string): string {
   const words = name.replaceAll(/[_-]+/g, ' ').trim()
   return words === '' ? name : words.charAt(0).toUpperCase() + words.slice(1)

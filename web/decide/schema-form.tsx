@@ -19,21 +19,21 @@ export interface SchemaFormProps {
   onSubmit(value: unknown): void
   /** Closes the form without submitting. */
   onBack?: () => void
-  /** Between the fields and the buttons. */
+  /** Shown between the fields and the buttons. */
   children?: ReactNode
-  /** A further button. */
+  /** A button next to the others. */
   button?: ReactNode
 }
 
 /** A form generated from a JSON Schema. */
-// biome-ignore lint/style/noDefaultExport: loaded when the first is shown, by React's lazy
+// biome-ignore lint/style/noDefaultExport: React's lazy loads this component when a form is first shown
 export default function SchemaForm(props: SchemaFormProps) {
   const { label, schema, value, submit, isBusy, error, onSubmit, onBack, children, button } = props
   return (
     <div className="schema-form">
       <RjsfForm
         schema={schema as RJSFSchema}
-        // Not `formData`, because every render of a parent would then reset the form to the initial value.
+        // Do not use `formData`: each render of a parent would reset the form to the initial value.
         initialFormData={value}
         validator={VALIDATOR}
         showErrorList={false}
@@ -42,7 +42,7 @@ export default function SchemaForm(props: SchemaFormProps) {
         templates={TEMPLATES}
         uiSchema={{ 'ui:submitButtonOptions': { norender: true }, ...orderOf(schema) }}
         aria-label={label}
-        // Each field shows its error, so nothing needs to be logged.
+        // Each field shows its error, so there is nothing to log.
         onError={() => {}}
         onSubmit={({ formData }) => onSubmit(formData)}
       >
@@ -64,7 +64,7 @@ export default function SchemaForm(props: SchemaFormProps) {
   )
 }
 
-/** Required fields first: the database does not keep the order of an object's properties. */
+/** Puts required fields first, because the database does not keep the order of an object's properties. */
 function orderOf({ properties, required }: Record<string, unknown>): { 'ui:order'?: string[] } {
   if (typeof properties !== 'object' || properties === null || !Array.isArray(required)) return {}
   return { 'ui:order': [...required.filter((name) => name in properties), '*'] }
@@ -109,7 +109,7 @@ const VALIDATOR: ValidatorType = {
 function errorsOf(schema: RJSFSchema | boolean, formData: unknown): RJSFValidationError[] {
   if (typeof schema === 'boolean') return []
   const { errors } = new Validator(withoutPatterns(schema) as never, '2020-12', false).validate(formData ?? {})
-  // Errors of a container only report that something inside it is invalid.
+  // The errors of a container only report that something inside it is invalid.
   return errors
     .filter(({ keyword }) => !['properties', 'items', 'additionalProperties'].includes(keyword))
     .map(({ instanceLocation, keyword, error }) => {

@@ -3,12 +3,12 @@ import { useAsk } from '../ask.ts'
 import { useSession } from '../session.tsx'
 import { GRANTS, GRANTS_TO_DECIDE } from './operations.ts'
 
-/** Admins are not notified of changes. */
+/** Admins get no events about grants, so the page polls. */
 const ADMIN_EVERY_MS = 4000
-/** Many calls under one grant cause only one refetch. */
+/** Many calls under one grant cause only one refetch, after this pause. */
 const PAUSE_MS = 400
 
-/** The standing grants of a space or an agent, or all that the viewer may see, followed live. */
+/** Returns the standing grants of a space or an agent, or all that the viewer may see, and keeps them up to date. */
 export function useGrants(filter: { spaceId: string | null; agentId: string | null }) {
   const { isAdmin } = useSession()
   const ask = useAsk(GRANTS, filter, isAdmin ? { everyMs: ADMIN_EVERY_MS } : {})
@@ -16,7 +16,7 @@ export function useGrants(filter: { spaceId: string | null; agentId: string | nu
   return ask
 }
 
-/** The number of proposed grants on which the viewer may decide, followed live. */
+/** Returns the number of proposed grants on which the viewer may decide, and keeps it up to date. */
 export function useGrantsToDecideCount(): number {
   const { isHuman } = useSession()
   const { data, refetch } = useAsk(GRANTS_TO_DECIDE, {}, { enabled: isHuman })

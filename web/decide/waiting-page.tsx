@@ -76,7 +76,7 @@ function Waiting({ call }: { call: WaitingCall }) {
   )
 }
 
-/** Asks the browser for permission to notify, unless it was asked before. */
+/** Asks the browser for permission to show notifications, unless the person has already answered. */
 function NotifyButton() {
   const [permission, setPermission] = useState(() => ('Notification' in window ? Notification.permission : 'denied'))
   if (permission !== 'default') return null

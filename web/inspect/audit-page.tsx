@@ -108,7 +108,7 @@ function Entries({ filter, page }: { filter: Filter; page: PageOfList }) {
   if (entries.length === 0 && after === null) {
     return (
       <Empty icon="record" title="No audit entries">
-        <p>Every change by a person, a service or an agent is recorded here. Choose “Any action” to see all of them.</p>
+        <p>Every change by a person, a service or an agent is recorded here. Choose “Any action” to see all entries.</p>
       </Empty>
     )
   }
@@ -152,7 +152,7 @@ function EntryRow({ entry, named }: { entry: AuditEntry; named: Names }) {
             <Link href={`/audit?actor=${actor.id}`}>{actor.name}</Link>
           )}{' '}
           {parts.map((part, at) => (
-            // biome-ignore lint/suspicious/noArrayIndexKey: what was done does not change
+            // biome-ignore lint/suspicious/noArrayIndexKey: the parts of a sentence do not change
             <Fragment key={at}>
               {typeof part === 'string' ? part : <Mentioned {...part} named={named.get(part.id)} />}
             </Fragment>
@@ -188,7 +188,7 @@ function Target({ id, named }: { id: string; named: Names }) {
   return address === null ? <b title={id}>{words}</b> : <Link href={address}>{words}</Link>
 }
 
-/** The details that the sentence omits. Text values are not recorded; the names of their fields are in the folded part. */
+/** The details that the sentence leaves out. Text values are not recorded; the names of their fields are in the folded part. */
 function Details({ entry, usedPaths, named }: { entry: AuditEntry; usedPaths: readonly string[]; named: Names }) {
   const { action, targetId, detail } = entry
   const rest = detailsOf(entry).filter(({ path }) => !usedPaths.includes(path))
@@ -198,7 +198,7 @@ function Details({ entry, usedPaths, named }: { entry: AuditEntry; usedPaths: re
         <span key={path}>
           {labelOf(path)}{' '}
           {values.map((value, at) => (
-            // biome-ignore lint/suspicious/noArrayIndexKey: what was done does not change
+            // biome-ignore lint/suspicious/noArrayIndexKey: the values of an entry do not change
             <Fragment key={at}>
               {at > 0 && ', '}
               {isId(value) ? <Target id={value} named={named} /> : wordsOfValue(path, value)}

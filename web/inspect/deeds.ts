@@ -6,15 +6,15 @@ export type Named = NonNullable<ConsoleNamesQuery['nodes'][number]>
 
 const TOOL = 'tool:'
 
-/** Whether the page omits an action: earlier versions recorded it every few seconds. */
+/** Returns whether the page omits an action, because earlier versions recorded it every few seconds. */
 export const isNoise = (action: string) => action === 'setTyping'
 
-/** The entry that says how a person signed in, by the `by` of the entry about the session. */
+/** The action of the entry that already reports a sign-in, by the `by` field of the sign-in entry. */
 const WAYS_IN: Record<string, string> = { invitation: 'redeemInvitation', mail: 'acceptInvitation' }
-/** Both are written in one request. */
+/** The maximum time between two entries of one request. */
 const MOST_BETWEEN_MS = 10_000
 
-/** Omits entries about sessions that were opened by an invitation: another entry says so. */
+/** Omits sign-in entries that another entry already reports, because the session was opened by an invitation. */
 export function withoutRepeats(entries: readonly AuditEntry[]): AuditEntry[] {
   return entries.filter(({ action, actor, at, detail }) => {
     const by = action === 'signIn' && isObject(detail) ? String((detail as Record<string, unknown>)['by']) : ''
@@ -28,8 +28,8 @@ export function withoutRepeats(entries: readonly AuditEntry[]): AuditEntry[] {
 }
 
 /**
- * The actions as sentences without their actors. `{target:a space}` stands for the target of the entry, and
- * `{entityId:a member}` for a field of its details: the words after the colon are used if the object is not known.
+ * The actions as sentences without their actors. `{target:a space}` is replaced by the target of the entry, and `{entityId:a
+ * member}` by a field of its details. The words after the colon are used if the object is not known.
  */
 const DEEDS: Record<string, string> = {
   acceptInvitation: 'accept an invitation by email',
@@ -109,13 +109,16 @@ const DEEDS: Record<string, string> = {
   updateSpace: 'change {target:a space}',
 }
 
-/** The actions to choose from. */
+/** The actions by which the page can be filtered. */
 export const ACTIONS: readonly string[] = [
   ...Object.keys(DEEDS),
   ...['stop_run', 'send_message', 'set_memories', 'set_goals'].map((tool) => TOOL + tool),
 ]
 
-/** The sentences of actions whose details say more than their names. */
+/**
+ * Functions that return a more precise sentence for actions whose details say more than their names; null for the usual
+ * sentence.
+ */
 const BY_DETAIL: Record<string, (detail: Record<string, unknown>, entry: Entry) => string | null> = {
   addMember: ({ entityId }, { actor }) => (entityId === actor?.id ? 'join {target:a space}' : null),
   claimToolCall: ({ release }) => (release === true ? 'release {target:a tool call}' : null),
@@ -150,13 +153,13 @@ const BY_DETAIL: Record<string, (detail: Record<string, unknown>, entry: Entry) 
 const decision = (approve: unknown, object: string) =>
   typeof approve === 'boolean' ? `${approve ? 'approve' : 'deny'} ${object}` : null
 
-/** Whether an input had no other field than this one and the id. */
+/** Returns whether an input had no other field than this one and the id. */
 const isOnly = (fields: unknown, name: string) =>
   Array.isArray(fields) && fields.every((field) => field === 'id' || field === name)
 
-/** Fields that do not say what was changed, or whose values do. */
+/** Fields that do not describe a change, or whose values appear in the sentence. */
 const BESIDE = ['id', 'asDraft', 'enabled', 'paused', 'versionNote']
-/** A form saves all its fields together, so a longer list does not say what was changed. */
+/** A form saves all its fields together, so a list longer than this does not say what was changed. */
 const MOST_CHANGED = 4
 const LIST = new Intl.ListFormat('en')
 
@@ -168,7 +171,7 @@ function changeOf(action: string, { fields }: Record<string, unknown>): string |
   return `change the ${names.length > MOST_CHANGED ? 'settings' : LIST.format(names.map(wordsOfField))} of ${object}`
 }
 
-/** The details that a phrase of `BY_DETAIL` says. */
+/** The fields whose values a sentence of `BY_DETAIL` contains. */
 const DECISIVE = ['approve', 'asDraft', 'by', 'enabled', 'entityId', 'messages', 'on', 'paused', 'release']
 
 const PAST: Record<string, string> = {
@@ -188,7 +191,7 @@ const PAST: Record<string, string> = {
   write: 'wrote',
 }
 
-/** `act as` as “acted as”, `retry` as “retried”. */
+/** Returns `act as` as “acted as”, `retry` as “retried”. */
 function pastOf(phrase: string): string {
   const [verb = '', ...rest] = phrase.split(' ')
   const regular = verb.endsWith('e') ? `${verb}d` : `${verb.replace(/(?<=[^aeiou])y$/, 'i')}ed`
@@ -202,13 +205,13 @@ const spaced = (name: string) =>
     .map((word) => NOUNS[word.toLowerCase()] ?? word.toLowerCase())
     .join(' ')
 
-/** “an agent”, “a person”; “goals”. */
+/** Adds an article where one is needed: “an agent”, “a person”, but “goals”. */
 function withArticle(object: string): string {
   if (object === '' || object.endsWith('s')) return object
   return `${/^(?:[aeiou]|MCP)/i.test(object) ? 'an' : 'a'} ${object}`
 }
 
-/** An action of another version of the server: `denyEntry` as “deny an entry”. */
+/** Describes an action that only another version of the server has: `denyEntry` as “deny an entry”. */
 function phraseOf(action: string): string {
   const [verb = '', ...object] = action.split(/(?=[A-Z])/)
   return `${verb} ${withArticle(spaced(object.join('')))}`.trim()
@@ -220,10 +223,13 @@ function phraseOfTool(action: string): string {
 
 type Entry = Pick<AuditEntry, 'action' | 'actor' | 'detail' | 'refused' | 'serviceName' | 'targetId'>
 
-/** A part of a sentence: words, or an object by its id, with words for it in case that it is not known. */
+/** A part of a sentence: words, or the id of an object with the words to use if the object is not known. */
 export type DeedPart = string | { id: string; words: string }
 
-/** Describes an action after the name of its actor: “added ‹Ada› to ‹Garden›”, or “tried to add …” if it was refused. */
+/**
+ * Returns the part of a sentence that follows the actor's name: “added ‹Ada› to ‹Garden›”, or “tried to add …” if the server
+ * refused.
+ */
 export function sentenceOf(entry: Entry): { parts: DeedPart[]; usedPaths: string[] } {
   const { action, targetId, refused } = entry
   const detail = isObject(entry.detail) ? (entry.detail as Record<string, unknown>) : {}
@@ -256,7 +262,7 @@ export function wordsOfAction(action: string): string {
   return words.charAt(0).toUpperCase() + words.slice(1)
 }
 
-/** The kinds of objects whose names need them, by the prefix of their ids: “the space Garden”, but “Ada”. */
+/** The kind of object for each prefix of an id. The kind precedes names that need it: “the space Garden”, but “Ada”. */
 const KINDS: Record<string, string> = { agt: 'agent', gol: 'goal', pln: 'plan', spc: 'space' }
 
 /** Returns the words before the name of an object. */
@@ -280,13 +286,13 @@ export function addressOf(id: string, named: Named | undefined): string | null {
   return null
 }
 
-/** Whether `nameOf` says what the object is: “a call to order_fleece”, but “Garden”. */
+/** Returns whether the name of an object already says what it is: true for “a call to order_fleece”, false for “Garden”. */
 const saysItsKind = (named: Named) =>
   'space' in named || 'toolName' in named || 'service' in named || 'scope' in named || isRun(named)
 
 const isRun = (named: Named) => 'agent' in named && !('name' in named)
 
-/** Whether an object has more than its id. */
+/** Returns whether more than the id of an object is known. */
 export const hasName = (named: Named) => nameOf(named.id, named) !== named.id
 
 /** Returns a readable name for an object. */
@@ -300,14 +306,14 @@ export function nameOf(id: string, named: Named): string {
   return 'agent' in named && 'name' in named.agent ? `${named.agent.name}’s run` : id
 }
 
-/** One input field by its path: an enum, a boolean, a number, or ids. */
+/** One input field with its path. The values are an enum, a boolean, a number, or ids. */
 export interface Detail {
   path: string
   values: readonly unknown[]
 }
 
 /**
- * Returns the input fields of an action that have a value, except its target. Omits lists of objects, and text fields,
+ * Returns the input fields of an action that have a value, except its target. Leaves out lists of objects, and text fields,
  * whose values are not recorded.
  */
 export function detailsOf({ detail, targetId }: Pick<AuditEntry, 'detail' | 'targetId'>): Detail[] {
@@ -323,7 +329,7 @@ export function detailsOf({ detail, targetId }: Pick<AuditEntry, 'detail' | 'tar
   return shown.filter(({ values }) => values.length > 0)
 }
 
-/** Returns nothing for a value that is absent or `NONE`, a list of objects, or the target. */
+/** Returns the values to show for a field. Shows nothing for an absent value, `NONE`, a list of objects, or the target. */
 function shownValues(name: string, value: unknown, targetId: string | null): readonly unknown[] {
   if (name === ACTING) return [value ?? 'the operator']
   if (value === null || value === 'NONE' || value === targetId) return []
@@ -331,10 +337,12 @@ function shownValues(name: string, value: unknown, targetId: string | null): rea
   return all.some(isObject) ? [] : all
 }
 
-/** The admin who acted as the actor; null for the operator. */
+/** The field with the admin who acted as the actor. It is null if the operator did. */
 const ACTING = 'actingAdminId'
 
-/** Returns a field for people, before its value: `expiresInSeconds` as “valid for”, `grant.agentIds` as “grant agents:”. */
+/**
+ * Returns the words for a field that precede its value: `expiresInSeconds` as “valid for”, `grant.agentIds` as “grant agents:”.
+ */
 export function labelOf(path: string): string {
   if (path === ACTING) return 'done in this name by:'
   if (path === 'routing') return 'which agents wake:'
@@ -353,7 +361,7 @@ const ROUTINGS: Record<string, string> = {
   MENTION_CHAIN: 'one agent in turn',
 }
 
-/** Returns a value that is not an id for people: `SPACE_TOOLS` as “space tools”, 86400 in a field of seconds as “1 day”. */
+/** Returns a value that is not an id in words: `SPACE_TOOLS` as “space tools”, 86400 in a field of seconds as “1 day”. */
 export function wordsOfValue(path: string, value: unknown): string {
   if (typeof value === 'boolean') return value ? 'yes' : 'no'
   if (typeof value === 'number' && /Seconds$/.test(path)) return wordsOfSeconds(value)
@@ -380,7 +388,7 @@ const isObject = (value: unknown): value is object =>
 
 const MOST_NAMED = 100
 
-/** Returns the ids in entries whose names must be loaded, targets first. */
+/** Returns the ids in the entries whose names must be loaded, targets first. */
 export function idsIn(entries: readonly AuditEntry[]): string[] {
   const targets = entries.flatMap(({ targetId }) => targetId ?? [])
   const others = entries.flatMap((entry) => detailsOf(entry).flatMap(({ values }) => values.filter(isId)))

@@ -13,11 +13,11 @@ import { DELETE_JOB, FAILED_JOBS, NAMES, RETRY_JOB } from './operations.ts'
 
 type Job = NonNullable<ConsoleFailedJobsQuery['failedJobs']>['edges'][number]['node']
 
-/** By job: the failure, and advice for a retry. */
+/** The description of each kind of job: what failed, and what to do about it. */
 const JOBS: Record<string, readonly [title: string, advice: string]> = {
   'cancel-remote-task': ['A task on another server was not canceled', 'Check whether that server can be reached.'],
   'delete-copy': ['A copy of a deleted message was not deleted', 'Check the database, then retry.'],
-  'delete-old-rows': ['Old content was not deleted', 'Check the database. The server also tries again by itself.'],
+  'delete-old-rows': ['Old content was not deleted', 'Check the database. The server also tries again automatically.'],
   'embed-texts': [
     'Texts were not prepared for search by meaning',
     'Check the provider of PARLEY_EMBEDDINGS under Models.',
@@ -25,10 +25,10 @@ const JOBS: Record<string, readonly [title: string, advice: string]> = {
   'execute-call': ['An approved tool call was not executed', 'Check whether the service of the tool can be reached.'],
   'finish-deletions': [
     'Deleted agents, spaces or people were not removed completely',
-    'Check the database. The server also tries again by itself.',
+    'Check the database. The server also tries again automatically.',
   ],
   'fire-plan': ['A plan did not fire', 'Check that its agent still exists and is not paused.'],
-  'index-copy': ['The copy of a space is missing in the search', 'Check the database, then retry.'],
+  'index-copy': ['A copied space is missing from the search', 'Check the database, then retry.'],
   'mail-notices': ['An email about open notifications was not sent', 'Check the mail server (PARLEY_SMTP_URL).'],
   notify: ['People were not notified', 'Check the database, then retry.'],
   'publish-change': ['A change was not published to open browsers', 'Check the connection to Redis, then retry.'],
@@ -38,7 +38,7 @@ const JOBS: Record<string, readonly [title: string, advice: string]> = {
   ],
   'restore-jobs': [
     'Lost background jobs were not recovered',
-    'Check the database. The server also tries again by itself.',
+    'Check the database. The server also tries again automatically.',
   ],
   'send-link': [
     'An email with a link was not sent',
@@ -52,8 +52,8 @@ const JOBS: Record<string, readonly [title: string, advice: string]> = {
     'A service was not notified of a waiting call',
     'Check whether the notification URL of the agent can be reached.',
   ],
-  'send-push': ['A push message was not sent', 'Check whether the server may connect to the push service.'],
-  'sweep-files': ['Unused files were not deleted', 'Check the file store. The server also tries again by itself.'],
+  'send-push': ['A push message was not sent', 'Check whether the server can connect to the push service.'],
+  'sweep-files': ['Unused files were not deleted', 'Check the file store. The server also tries again automatically.'],
 }
 
 /** Lists background jobs that failed at their last attempt. Shows nothing if there are none. */
@@ -76,8 +76,8 @@ function PageOfJobs({ page }: { page: PageOfList }) {
     <section className="block card" aria-label="Failed jobs">
       <h2>Failed jobs</h2>
       <p className="hint">
-        Work in the background that the server gave up after several attempts. Remove the cause, then retry the job: it
-        runs at once. A job that is neither retried nor deleted disappears after 30 days.
+        Background jobs that failed several times, so the server stopped trying. Fix the cause, then retry the job,
+        which runs at once. After 30 days, the job disappears from this list.
       </p>
       <ul className="rows">
         {jobs.map((job) => (
@@ -102,7 +102,7 @@ function PageOfJobs({ page }: { page: PageOfList }) {
 
 interface JobRowProps {
   job: Job
-  /** The object of the job; undefined if unknown. */
+  /** The object that the job is about; undefined if it is unknown. */
   subject: Named | undefined
   isRetrying: boolean
   onRetry(): void
@@ -124,8 +124,7 @@ function JobRow({
       <span className="grow">
         <b>{title}</b> {subjectId !== null && <Subject id={subjectId} named={subject} />}
         <p className="note">
-          {attempts === 1 ? 'Given up after 1 attempt' : `Given up after ${attempts} attempts`},{' '}
-          <Moment at={failedAt} />
+          {attempts === 1 ? 'Failed after 1 attempt' : `Failed after ${attempts} attempts`}, <Moment at={failedAt} />
           {error !== null && <>: {error}</>}
         </p>
         <p className="note">{advice}</p>
@@ -146,7 +145,7 @@ function JobRow({
             </Button>
           )}
         >
-          <p>The server never does this work. To do it, retry the job instead.</p>
+          <p>The server will never do this work. If the work is still needed, retry the job instead.</p>
         </AskFirst>
       </span>
     </li>

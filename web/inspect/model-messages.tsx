@@ -7,28 +7,28 @@ import { type ModelMessage, type PromptPart, partsOf, textOf, textOfPart } from 
 
 interface ModelMessagesProps {
   messages: readonly ModelMessage[]
-  /** Lower case; every match is marked. */
+  /** The text to mark, in lower case. */
   sought?: string
 }
 
 /** Messages to or from a model, each with its parts and a button that copies it. */
 export function ModelMessages({ messages, sought = '' }: ModelMessagesProps) {
   return messages.map((message, at) => (
-    // biome-ignore lint/suspicious/noArrayIndexKey: what was sent does not change
+    // biome-ignore lint/suspicious/noArrayIndexKey: sent messages do not change
     <div key={at} className="sent">
       <div className="sent-head">
         <span className="kind">{String(message.role)}</span>
         <CopyButton what="this message" text={() => textOf(message)} />
       </div>
       {partsOf(message).map((part, place) => (
-        // biome-ignore lint/suspicious/noArrayIndexKey: what was sent does not change
+        // biome-ignore lint/suspicious/noArrayIndexKey: sent messages do not change
         <Part key={place} part={part} sought={sought} />
       ))}
     </div>
   ))
 }
 
-/** A value is a list of its fields, unless it is searched: then it is text, with the matches marked. */
+/** Shows a value as a list of its fields. While the page is searched, shows it as text with the matches marked. */
 function Part({ part, sought }: { part: PromptPart; sought: string }) {
   const { title, text, value } = part
   const isFound = sought !== '' && textOfPart(part).toLowerCase().includes(sought)
@@ -50,16 +50,16 @@ const PART_LIMITS = { characters: 300_000, depth: 200 }
 const CHARACTERS_AT_ONCE = 50_000
 const MOST_MARKS = 500
 
-/** Unformatted text with matches marked. A very long text is truncated, with more on request. */
+/** Unformatted text with the matches marked. A very long text is cut, with a button to show more. */
 export function ModelText({ text, sought }: { text: string; sought: string }) {
   const [shown, setShown] = useState(CHARACTERS_AT_ONCE)
   const pieces = piecesOf(text.slice(0, shown), sought)
   return (
     <>
-      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls is reached by the keyboard */}
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: keyboard users need the focus to scroll this region */}
       <pre tabIndex={0} dir="auto">
         {pieces.map((piece, at) =>
-          // biome-ignore lint/suspicious/noArrayIndexKey: pieces of one text, in their order
+          // biome-ignore lint/suspicious/noArrayIndexKey: the pieces of a text keep their order
           at % 2 === 1 ? <mark key={at}>{piece}</mark> : piece,
         )}
       </pre>

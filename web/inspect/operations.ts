@@ -47,7 +47,7 @@ export const RUN = graphql(`
   }
 `)
 
-/** The messages after a trigger, among which are those of the run. */
+/** The messages after a trigger, which include those of the run. */
 export const RUN_ANSWERS = graphql(`
   query ConsoleRunAnswers($spaceId: ID!, $after: String!) {
     space(id: $spaceId) {

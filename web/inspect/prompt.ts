@@ -7,7 +7,7 @@ export interface ModelMessage {
   content: unknown
 }
 
-/** A part of a message, for people: text, or a value with its fields. */
+/** A part of a message in readable form: text, or a value with its fields. */
 export interface PromptPart {
   /** Its kind, in a few words: `text`, `calls order`, `result of order`, `reasoning`, `file: image/png`. */
   title: string
@@ -45,7 +45,7 @@ function resultOf({ toolName, output }: Record<string, unknown>): PromptPart {
   return typeof value === 'string' ? { title, text: value, value: undefined } : { title, text: null, value }
 }
 
-/** The bytes of a file are not readable for people. */
+/** The bytes of a file are left out, because people cannot read them. */
 function fileOf({ mediaType, filename }: Record<string, unknown>): PromptPart {
   const words = [mediaType ?? 'file', filename].filter((word) => typeof word === 'string').join(', ')
   return { title: 'file', text: words, value: undefined }
@@ -97,18 +97,18 @@ export interface Prompt {
 
 /** How a prompt differs from that of the previous step. */
 export interface PromptChanges {
-  /** A unified diff of the instructions; null if they are the same. '' if they differ too much to be compared. */
+  /** A unified diff of the instructions; null if they are equal; '' if they differ too much to compare. */
   instructions: string | null
-  /** How many messages from the first on are the same. */
+  /** How many messages, from the first on, are equal. */
   same: number
-  /** Messages that the previous step sent and this one does not. */
+  /** The messages that only the previous step sent. */
   removed: readonly ModelMessage[]
   added: readonly ModelMessage[]
   addedTools: readonly string[]
   removedTools: readonly string[]
 }
 
-/** Gives up on texts that differ in more lines or take longer. */
+/** Stops comparing texts that differ in more lines, or that take longer. */
 const DIFF_LIMITS = { context: 2, maxEditLength: 2000, timeout: 200 }
 
 export function changesBetween(before: Prompt, now: Prompt): PromptChanges {
@@ -134,11 +134,11 @@ export function changesBetween(before: Prompt, now: Prompt): PromptChanges {
 const isSame = (one: unknown, other: unknown) => isSameJson(one, other)
 
 function diffOf(before: string, now: string): string {
-  // Both end with a line break, so that the diff has no "no newline" note.
+  // Both texts end with a line break, so that the diff contains no "no newline" note.
   return createTwoFilesPatch('before', 'now', `${before}\n`, `${now}\n`, undefined, undefined, DIFF_LIMITS) ?? ''
 }
 
-/** Describes the difference in one line: `3 messages more, changed instructions, one tool less`. */
+/** Describes the difference in one line: `2 new messages, changed instructions, without check_stock`. */
 export function wordsOfChanges({ instructions, removed, added, addedTools, removedTools }: PromptChanges): string {
   const words = [
     added.length > 0 && counted(added.length, 'new message'),

@@ -24,7 +24,7 @@ const TYPES: Partial<Record<Step['kind'], string>> = {
   PLAN: 'prov:Plan',
 }
 
-/** The relation of an effect to its cause, with the names of both in it. Nothing is the cause of an agent. */
+/** The relation of an effect to its cause, with the names of both roles in it. Agents have no causes. */
 const RELATIONS = {
   entity: {
     entity: ['wasDerivedFrom', 'prov:generatedEntity', 'prov:usedEntity'],

@@ -31,8 +31,8 @@ export function RerunStep({ runId, stepCount }: { runId: string; stepCount: numb
       </Button>
       <Dialog title="Try again in a copy" open={isOpen} onOpenChange={setOpen}>
         <p className="hint">
-          A copy of the space is created, in which the run continues from the step. The original stays unchanged, and
-          tools with external effects require approval.
+          The run continues from the step in a copy of the space. The original stays unchanged, and tools with external
+          effects require approval in the copy.
         </p>
         <Form
           label="Try again"

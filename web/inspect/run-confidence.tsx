@@ -15,10 +15,7 @@ const KINDS = [
   ['cycles', 'think cycle', 'think cycles'],
 ] as const
 
-/**
- * For admins: the requesters of a run, the confidential spaces that it has read from, and what was withheld from
- * each step.
- */
+/** Shows admins the requesters of a run, the confidential spaces that it has read from, and what was withheld from each step. */
 export function RunConfidence({ runId, isOver }: { runId: string; isOver: boolean }) {
   const { data } = useAsk(RUN_CONFIDENCE, { id: runId }, isOver ? {} : { everyMs: EVERY_MS })
   const internals = data?.run?.internals
@@ -43,8 +40,8 @@ export function RunConfidence({ runId, isOver }: { runId: string; isOver: boolea
           'has read nothing from confidential spaces.'
         ) : (
           <>
-            has read messages of <InConfidence spaces={confidentialTo} />. The run can repeat this content only where
-            everyone who can read it there is also a member of these spaces.
+            has read messages of <InConfidence spaces={confidentialTo} />. The run can repeat this content only in
+            places where every reader is also a member of these spaces.
           </>
         )}
       </p>
@@ -102,7 +99,7 @@ const contentOf = ({ confidentialTo, withheld }: Step) => JSON.stringify([confid
 
 const namesOf = (people: { name: string }[]) => people.map(({ name }) => name).join(' and ')
 
-/** `2 memories, 1 think cycle`. */
+/** Returns words such as `2 memories, 1 think cycle`. */
 function wordsOf(withheld: Withheld): string {
   const counts = KINDS.flatMap(([kind, one, many]) =>
     withheld[kind] === 0 ? [] : [`${withheld[kind]} ${withheld[kind] === 1 ? one : many}`],

@@ -8,7 +8,7 @@ import { Time } from '../ui/time.tsx'
 
 type Run = NonNullable<ConsoleRunQuery['run']>
 
-/** Shows who caused the run and why, as far as the viewer may see it, with a reason for the rest. */
+/** Shows who caused the run and why, as far as the viewer may see it. For the rest, says why it is hidden. */
 export function RunOrigin({ run }: { run: Run }) {
   const { triggerMessage, triggerSpace, triggerType, triggerSummary, parent, depth, agent } = run
   const why = triggerMessage?.outcomes.find((outcome) => outcome.agent.id === agent.id && outcome.run?.id === run.id)
@@ -49,7 +49,7 @@ export function RunOrigin({ run }: { run: Run }) {
   )
 }
 
-/** The recorded reason; for viewers who do not get it, the rule of the space. */
+/** Returns the recorded reason or, for viewers who may not see it, the rule of the space. */
 function ruleOf({ agent, triggerMessage, triggerSpace }: Run, reason: string | null): string {
   if (reason !== null) return wordsOfReason(reason)
   if (triggerSpace === null || triggerMessage === null) return 'Another agent involved it.'
@@ -69,13 +69,13 @@ function Started({ parent, depth }: Pick<Run, 'parent' | 'depth'>) {
 
 const WHAT_TO_DO: Record<string, string> = {
   OVER_BUDGET: 'A budget is exhausted. Ask an admin to raise it, or try again when it is renewed.',
-  TIME_LIMIT: 'The run reached its time limit. Request less at once, or retry.',
+  TIME_LIMIT: 'The run reached its time limit. Ask for less at once, or retry.',
   MODEL_FAILED: 'The model could not answer. Retry in a minute; if it fails again, tell an admin.',
-  WORKER_LOST: 'The server stopped three times while it executed this run. Retry; if it fails again, tell an admin.',
+  WORKER_LOST: 'The server stopped three times while executing this run. Retry; if it fails again, tell an admin.',
   INTERNAL: 'The server had an internal error. Retry; if it fails again, give an admin the address of this page.',
 }
 
-/** For people, what they can do. For admins, what happened, and where they can fix it. */
+/** Tells people what they can do. Admins also see what happened, and where they can fix it. */
 export function RunFailure({ run, error, stopReason }: { run: Run; error: string; stopReason: string | null }) {
   const { isAdmin } = useSession()
   const advice = WHAT_TO_DO[stopReason ?? ''] ?? 'Retry; if it fails again, tell an admin.'
@@ -94,7 +94,7 @@ export function RunFailure({ run, error, stopReason }: { run: Run; error: string
             <>
               Correct the provider under <Link href="/models">Models and keys</Link>, or choose another model in{' '}
               <Link href={`/agents/${run.agent.id}/settings`}>the agent’s settings</Link>, then click Retry. Other
-              people see what they can do, not the provider’s message.
+              people see this advice instead of the provider’s message.
             </>
           )}
         </p>

@@ -1,9 +1,9 @@
 import { wordsOfName } from '../decide/property-titles.ts'
 
 interface RunOutcome {
-  /** A status; a run that completed has one that says what it did. */
+  /** The status to show. A completed run has one that says what the run did. */
   state: string
-  /** Replaces the words of the status. */
+  /** Words to show instead of those of the status; null for the usual ones. */
   words: string | null
 }
 
@@ -15,15 +15,15 @@ interface EndedRun {
 
 const SENDING = ['send_message', 'sendSpaceMessage']
 
-/** Whether a call posted a message. */
+/** Returns whether a call posted a message. */
 export const isSending = ({ toolName, status }: EndedRun['toolCalls'][number]) =>
   SENDING.includes(toolName) && status === 'DONE'
 
-/** Whether a call waits for people to decide on it. */
+/** Returns whether a call waits for people to decide on it. */
 export const isAwaitedDecision = ({ status, waitsFor = null }: EndedRun['toolCalls'][number]) =>
   status === 'WAITING' && waitsFor === 'DECISION'
 
-/** Returns what a run did, as far as its calls say so: it answered, said nothing, or used a tool. */
+/** Returns what a run did, as far as its calls show it: it answered, said nothing, or used a tool. */
 export function outcomeOf({ status, stopReason, toolCalls }: EndedRun): RunOutcome {
   if (status === 'WAITING_TOOL' && toolCalls.some(isAwaitedDecision)) return { state: 'NEEDS_APPROVAL', words: null }
   if (status !== 'COMPLETED') return { state: status, words: null }

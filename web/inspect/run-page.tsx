@@ -30,7 +30,7 @@ import { isEmptyStep, StepView } from './step-view.tsx'
 import { Times } from './times.tsx'
 
 type Run = NonNullable<ConsoleRunQuery['run']>
-/** The values come from events, which are newer than the query. */
+/** The fields that events update. Their values are newer than those of the query. */
 type Now = Pick<Run, 'status' | 'stopReason' | 'queuedAt' | 'startedAt' | 'finishedAt' | 'usage'>
 
 const EVERY_MS = 3000
@@ -83,7 +83,7 @@ function RunView({ run, live, onRetry }: RunViewProps) {
   const answers = useAnswers(run, isOver)
   const steps = live.steps.filter((step) => !isEmptyStep(step) || (!isOver && step === live.steps.at(-1)))
   const sending = steps.flatMap(({ calls }) => calls.filter(isSending))
-  // Each message of the run belongs to one of these calls, unless some are in spaces that the viewer may not see.
+  // Each message of the run belongs to one of these calls, except messages in spaces that the viewer may not see.
   const isEachSeen = sending.length === answers.length
   const hrefs = new Map(isEachSeen ? sending.map(({ id }, at) => [id, answers[at]?.href ?? null]) : [])
   return (
@@ -215,8 +215,8 @@ function Facts({ run, now, isAwaitingDecision }: { run: Run; now: Now; isAwaitin
         <Fact
           name={
             run.triggerType === 'SPACE_MESSAGE'
-              ? 'With all agents that this message started'
-              : 'With all runs of the same trigger'
+              ? 'Including all other runs from this message'
+              : 'Including all other runs of the trigger'
           }
         >
           {wordsOfWhole(run.rootUsage)}

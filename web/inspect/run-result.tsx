@@ -26,7 +26,7 @@ export function useAnswers({ id, triggerSpace, triggerMessage }: Run, isOver: bo
   )
 }
 
-/** Shows people the messages of the run, or that it said nothing and why. */
+/** Shows people the messages of the run, or that the run said nothing and why. */
 export function RunResult({ run, answers }: { run: Run; answers: readonly RunAnswer[] }) {
   const { agent, triggerMessage, triggerSpace, stopReason } = run
   const isSilent = stopReason === 'SKIPPED'

@@ -16,7 +16,7 @@ interface RunTreeProps {
   isOver: boolean
 }
 
-/** All runs of one root, each below the run that started it. */
+/** All runs with the same root, each below the run that started it. */
 export function RunTree({ rootId, currentId, isOver }: RunTreeProps) {
   const { data } = useAsk(RUNS, { filter: { rootId }, after: null }, isOver ? {} : { everyMs: 3000 })
   const runs = (data?.runs.edges ?? []).map(({ node }) => node).toReversed()
@@ -25,7 +25,7 @@ export function RunTree({ rootId, currentId, isOver }: RunTreeProps) {
   return (
     <section className="block">
       <h2>Runs of the same trigger</h2>
-      <p className="hint">Each run stands below the run whose message started it.</p>
+      <p className="hint">Each run is listed below the run whose message started it.</p>
       <ul className="tree">
         {tops.map((run) => (
           <Branch key={run.id} run={run} runs={runs} currentId={currentId} />

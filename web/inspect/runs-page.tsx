@@ -47,7 +47,7 @@ export function RunsPage() {
   )
 }
 
-/** A list of runs, refreshed periodically. */
+/** A list of runs, refetched periodically. */
 export function RunList({ filter }: { filter: RunFilter }) {
   return <Pages>{(page) => <RunRows filter={filter} page={page} />}</Pages>
 }
@@ -62,8 +62,8 @@ function RunRows({ filter, page }: { filter: RunFilter; page: PageOfList }) {
       <Empty icon="branch" title={filter.status === undefined ? 'No runs yet' : 'No such runs'}>
         <p>
           {filter.status === undefined
-            ? 'An agent runs when something wakes it: a message in one of its spaces, a plan, or a service. Write to one in a space, or trigger one on its page.'
-            : 'Choose “All” to see the others.'}
+            ? 'An agent runs when something wakes it: a message in one of its spaces, a plan, or a service. Write to an agent in a space, or trigger one on its page.'
+            : 'Choose “All” to see all runs.'}
         </p>
       </Empty>
     )
@@ -86,7 +86,7 @@ function RunRows({ filter, page }: { filter: RunFilter; page: PageOfList }) {
 
 type Row = ConsoleRunsQuery['runs']['edges'][number]['node']
 
-/** On an agent's page, the trigger is the title; in a list of all runs, the agent is. */
+/** On an agent's page, the title is the trigger; in a list of all runs, the title is the agent. */
 function RunRow({ run, isOfAgent }: { run: Row; isOfAgent: boolean }) {
   const took =
     run.startedAt === null || run.finishedAt === null ? null : Date.parse(run.finishedAt) - Date.parse(run.startedAt)

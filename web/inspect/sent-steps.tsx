@@ -51,7 +51,7 @@ const SMALLER = 4
 
 function Steps({ runId, sought }: { runId: string; sought: string }) {
   const [size, setSize] = useState(PAGE_SIZE)
-  /** The last step of each loaded page, by the cursor at which the next one begins. */
+  /** The last step of each loaded page, by the cursor at which the next page begins. */
   const lasts = useRef(new Map<string, Step>())
   return (
     <Pages>
@@ -150,7 +150,9 @@ function SentStep({ step, before, sought }: { step: Step; before: Step | undefin
         <details open>
           <summary>How the instructions changed</summary>
           {changes.instructions === '' ? (
-            <p className="hint">The two differ too much to be compared. The new ones are below.</p>
+            <p className="hint">
+              The old and new instructions differ too much to compare. The new instructions are below.
+            </p>
           ) : (
             <Diff text={changes.instructions} />
           )}
@@ -194,7 +196,7 @@ function Instructions({ text, sought, isSame }: { text: string; sought: string; 
       <summary>Instructions {isSame && <span className="note">as in the previous step</span>}</summary>
       <CopyButton what="the instructions" text={() => text} />
       {sectionsOf(text).map(({ title, text: part }, at) => (
-        // biome-ignore lint/suspicious/noArrayIndexKey: what was sent does not change
+        // biome-ignore lint/suspicious/noArrayIndexKey: sent instructions do not change
         <div key={at} className="sent">
           {title !== null && <h4 className="kind">{title.toLowerCase()}</h4>}
           <ModelText text={part} sought={sought} />
@@ -210,7 +212,7 @@ const promptOf = ({ instructions, messages, activeTools }: Step): Prompt => ({
   tools: activeTools,
 })
 
-/** The prompt as JSON, which any client can send to a model again. */
+/** Returns the prompt as JSON, which any client can send to a model again. */
 const promptJson = ({ model, instructions, messages, activeTools }: Step) =>
   JSON.stringify({ model, instructions, messages, tools: activeTools }, null, 2)
 

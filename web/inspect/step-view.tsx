@@ -12,16 +12,16 @@ import { PlainText } from '../ui/plain-text.tsx'
 import { Status } from '../ui/status.tsx'
 import { Countdown } from '../ui/time.tsx'
 
-const HIDDEN = 'You cannot see its input: only admins can, and the members of a space in which the call is shown.'
+const HIDDEN = 'You cannot see the input. Only admins can, and members of a space that shows the call.'
 
-/** Whether the viewer sees nothing of a step. */
+/** Returns whether a step has nothing that the viewer may see. */
 export const isEmptyStep = ({ text, reasoning, inputs, calls }: RunStep) =>
   text === '' && reasoning === '' && inputs.length === 0 && calls.length === 0
 
 interface StepViewProps {
   step: RunStep
   isLast: boolean
-  /** By call, the path of the message that it posted. */
+  /** The path of the message that each call posted. */
   messageHrefs: ReadonlyMap<string, string | null>
 }
 
@@ -102,9 +102,9 @@ function LabeledValue({ label, value, schema }: { label: string; value: unknown;
   )
 }
 
-/** Instead of the input of a call: its message, if the viewer sees that, or else why there is nothing to see. */
+/** Shown instead of the input of a call: a link to its message if the viewer may see that, or else why the input is hidden. */
 function HiddenInput({ toolName, messageHref }: { toolName: string; messageHref: string | null }) {
   if (messageHref !== null) return <Link href={messageHref}>See the message</Link>
-  // The reason for the silence is in the result of the run.
+  // The result of the run already shows why the agent said nothing.
   return toolName === 'skip' ? null : <p className="hint">{HIDDEN}</p>
 }

@@ -16,8 +16,8 @@ interface TimesProps {
 }
 
 /**
- * Shows how long the run waited, and how long each step and each call took, on one scale. Only admins see steps. Mount
- * a new instance when the run has ended, so that its last steps are loaded.
+ * Shows how long the run waited, and how long each step and each call took, on one scale. Only admins see steps. Mount a new
+ * instance when the run has ended, so that the last steps are loaded.
  */
 export function Times({ runId, run, calls }: TimesProps) {
   const { isAdmin } = useSession()

@@ -80,7 +80,7 @@ function ByDay({ span, days }: { span: Span; days: number }) {
   if (total === 0) {
     return (
       <Empty icon="chart" title="No usage in this period">
-        <p>A generation is counted when it ends. Choose a longer period, or write to an agent in a space.</p>
+        <p>A model call is counted when it ends. Choose a longer period, or write to an agent in a space.</p>
       </Empty>
     )
   }
@@ -124,7 +124,7 @@ function ByThing({ span, dimension }: { span: Span; dimension: UsageDimension })
   if (rows.length === 0) return null
   return (
     <>
-      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls is reached by the keyboard */}
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: keyboard users need the focus to scroll this region */}
       <section className="table-scroller" tabIndex={0} aria-label="Usage">
         <table className="figures">
           <thead>
@@ -175,10 +175,10 @@ function ByThing({ span, dimension }: { span: Span; dimension: UsageDimension })
 }
 
 const COLUMNS = [
-  ['Runs', 'How often agents ran. A think cycle that only skipped is not counted, but its tokens and cost are.'],
-  ['Cost', 'US dollars, by the price of the model on the day of the call. No price: set one with PARLEY_PRICES.'],
+  ['Runs', 'How often agents ran. Think cycles that only skipped are not counted, but their tokens and cost are.'],
+  ['Cost', 'US dollars, by the price of the model on the day of the call. Set missing prices with PARLEY_PRICES.'],
   ['Tokens in', 'Text that the models read: instructions, messages and results of tools.'],
-  ['Cached', 'The part of the tokens in that the provider had cached, which costs less.'],
+  ['Cached', 'Tokens in that the provider had cached, which cost less. Included in “Tokens in”.'],
   ['Tokens out', 'Text that the models wrote, including their reasoning.'],
 ] as const
 

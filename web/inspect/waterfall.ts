@@ -28,23 +28,23 @@ export interface Row {
   label: string
   from: number
   to: number
-  /** Whether it is still in progress. */
+  /** Whether the row is still in progress. */
   isOpen: boolean
   /** When the model's first output arrived. */
   firstOutput: number | null
-  /** The step on the page that the row belongs to; 0-based. */
+  /** The step on the page to which the row belongs; 0-based. */
   step: number | null
 }
 
 export interface Waterfall {
   rows: Row[]
-  /** Milliseconds that the chart covers; at least 1. */
+  /** The number of milliseconds that the chart covers; at least 1. */
   totalMs: number
 }
 
 /**
- * Returns the rows in the order in which they began. Without steps, whose times only admins may read, the run itself is a row.
- * A clock that was set back gives no negative times.
+ * Returns the rows in the order in which they began. If there are no steps, whose times only admins may read, the run itself is
+ * a row. Negative times, from a clock that was set back, are raised to 0.
  */
 export function waterfallOf(
   run: TimedRun,

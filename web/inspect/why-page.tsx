@@ -13,7 +13,10 @@ import { provJsonOf, type WhySteps } from './prov-json.ts'
 
 type Step = WhySteps[number]
 
-/** Where a message, tool call, run or memory came from: a path back to people, plans and services, with a link for each cause. */
+/**
+ * Shows where a message, tool call, run or memory came from: a path back to people, plans and services, with a link for each
+ * cause.
+ */
 export function WhyPage({ id }: { id: string }) {
   const ask = useAsk(WHY, { id })
   const steps = ask.data?.why?.steps
@@ -46,7 +49,7 @@ export function WhyPage({ id }: { id: string }) {
   )
 }
 
-/** Which agents the message woke and which not, each with the rule. */
+/** Lists the agents that the message woke and those that it did not wake, each with the rule. */
 function MessageOutcomes({ id }: { id: string }) {
   const ask = useAsk(MESSAGE_OUTCOMES, { id })
   const message = ask.data?.node?.__typename === 'Message' ? ask.data.node : null
@@ -64,7 +67,7 @@ function MessageOutcomes({ id }: { id: string }) {
   )
 }
 
-/** “Why Noor answered Ada’s message”, if the run is known. */
+/** Returns a title such as “Why Noor answered Ada’s message”, or a general one if the run is not known. */
 function titleOf(steps: WhySteps): string {
   const [explained] = steps
   if (explained === undefined) return 'Why'
@@ -74,7 +77,7 @@ function titleOf(steps: WhySteps): string {
   return run === undefined ? 'Why this message was posted' : `Why ${plainLine(run.text)}`
 }
 
-/** Finds the run of a step by its calls and steps, but not by other messages, which have runs of their own. */
+/** Finds the run of a step through its calls and steps, but not through other messages, which have runs of their own. */
 function runOf(steps: WhySteps, step: Step, mostSteps: number): Step | undefined {
   if (step.kind === 'RUN') return step
   if (mostSteps === 0) return undefined
@@ -91,7 +94,7 @@ function followed(steps: WhySteps, path: readonly number[]): number[] {
   return index === -1 || others.length > 0 || path.includes(index) ? [...path] : followed(steps, [...path, index])
 }
 
-/** Describes a hidden cause. Admins see all settings and steps, so both are hidden only from others. */
+/** Describes a hidden cause. Admins see all settings and steps, so these are hidden only from other viewers. */
 function wordsOfHidden(step: Step, causes: readonly Step[]): string {
   // The causes of a run are its trigger and the settings of its agent.
   if (step.kind === 'RUN' && causes.some(({ kind }) => kind !== 'HIDDEN')) {
@@ -139,7 +142,7 @@ function Path({ steps }: { steps: WhySteps }) {
               <span className="grow">
                 <span className="kind">{wordOf(cause)}</span> {text}
               </span>
-              {path.includes(index) && <span className="note">on the path already</span>}
+              {path.includes(index) && <span className="note">already on the path</span>}
               {!path.includes(index) && !isHidden && (
                 <Button
                   icon="chevron"
@@ -157,14 +160,16 @@ function Path({ steps }: { steps: WhySteps }) {
   )
 }
 
-/** Describes the hidden causes of a step of the path. */
+/** Describes the hidden causes of a step on the path. */
 function HiddenCauses({ steps, step }: { steps: WhySteps; step: Step }) {
   const causes = causesOf(steps, step)
   if (!causes.some(({ kind }) => kind === 'HIDDEN')) return null
   return <p className="hint">Also caused by: {wordsOfHidden(step, causes)}</p>
 }
 
-/** The causes of a step. The viewer passes a hidden cause: what is known of its own causes is listed with it. */
+/**
+ * Returns the causes of a step. The known causes of a hidden cause are listed with it, so that the viewer can continue past it.
+ */
 function causesOf(steps: WhySteps, step: Step | undefined): Step[] {
   const causes = (step?.causes ?? []).flatMap((index) => steps[index] ?? [])
   const behind = causes.flatMap((cause) => (cause.kind === 'HIDDEN' ? causesOf(steps, cause) : []))

@@ -23,13 +23,13 @@ function pathOf({ kind, spaceId, messageId, runId }: ViewerNotice): string {
   return messageId === null ? `/spaces/${spaceId ?? ''}` : `/spaces/${spaceId}#${messageId}`
 }
 
-/** No email is sent about a failed run that the person has seen. */
+/** Tells the server that the person has seen a failed run, so that no email is sent about it. */
 async function markSeen(connection: Connection, { kind, spaceId, messageId }: ViewerNotice): Promise<void> {
   if (kind !== 'RUN_FAILED' || spaceId === null || messageId === null) return
   await connection.ask(MARK_READ, { spaceId, messageId }).catch(() => {})
 }
 
-/** Whether the visible page shows the object of the notice; false if unknown. A reply is shown in its thread. */
+/** Returns whether the visible page shows the object of the notice; false if this is unknown. A reply is shown in its thread. */
 async function isInFront(connection: Connection, { spaceId, messageId }: ViewerNotice, at: string): Promise<boolean> {
   if (document.hidden || at !== `/spaces/${spaceId}`) return false
   if (messageId === null) return true
@@ -84,13 +84,16 @@ export function Notices() {
   )
 }
 
-/** Registers the service worker, keeps the subscription of this browser, and follows taps on push messages. */
+/**
+ * Registers the service worker, keeps the push subscription of this browser up to date, and opens the pages of tapped push
+ * messages.
+ */
 function useWorker(): void {
   const { connection, humanId } = useSession()
   const [, go] = useLocation()
   useEffect(() => {
     if (!('serviceWorker' in navigator)) return
-    // The console also works without push.
+    // Errors are ignored, because the console also works without push messages.
     registerWorker()
       .then(async () => {
         const { viewer } = await connection.ask(NOTIFICATION_SETTINGS, {})

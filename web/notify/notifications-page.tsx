@@ -79,7 +79,7 @@ function ThisDevice({ publicKey, isOffEverywhere }: ThisDeviceProps) {
         ) : isOn ? (
           <p>
             This device receives push messages.
-            {isOffEverywhere && ' But you have switched them off for all devices below.'}
+            {isOffEverywhere && ' But push messages are switched off for all devices below.'}
           </p>
         ) : (
           <p>
@@ -108,7 +108,7 @@ function ThisDevice({ publicKey, isOffEverywhere }: ThisDeviceProps) {
 const isApple = () =>
   /iPhone|iPad|iPod/.test(navigator.userAgent) || (/Mac/.test(navigator.userAgent) && navigator.maxTouchPoints > 1)
 
-/** This browser. It is updated when the person returns from the settings of the browser. */
+/** Describes this browser. Updated when the person returns from the browser's settings. */
 export function useBrowser(): Browser {
   const permission = useSyncExternalStore(watchPermission, readPermission)
   return { canPush: canPush(), isSecure: window.isSecureContext, isApple: isApple(), permission }
@@ -135,7 +135,7 @@ function Channels({ settings, email }: { settings: Settings; email: string | nul
   const [isSaved, setSaved] = useState(false)
   const save = useDo(async (values: FormData) => {
     setSaved(false)
-    // Fields that have no effect now keep their values.
+    // Fields that have no effect at present keep their saved values.
     const input = {
       push: values.has('push'),
       ...(mayMail ? { mail } : {}),

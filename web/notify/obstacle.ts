@@ -6,16 +6,16 @@ export interface Obstacle {
 
 /** The facts about a browser that decide whether it can receive push messages. */
 export interface Browser {
-  /** It has everything that push messages need. */
+  /** Whether the browser has all functions that push messages need. */
   canPush: boolean
-  /** The page was opened over https or from this machine. */
+  /** Whether the page was opened over https or from this machine. */
   isSecure: boolean
-  /** An iPhone or iPad, where only pages on the home screen receive push messages. */
+  /** Whether this is an iPhone or iPad, where only pages on the home screen receive push messages. */
   isApple: boolean
   permission: NotificationPermission
 }
 
-/** Returns why this browser cannot receive push messages now; null if it can, perhaps after asking the person. */
+/** Returns why this browser cannot receive push messages now; null if it can, or can after the person has given permission. */
 export function obstacleOf(publicKey: string | null, browser: Browser): Obstacle | null {
   if (publicKey === null)
     return {

@@ -6,11 +6,14 @@ import { ADD_PUSH_SUBSCRIPTION, REMOVE_PUSH_SUBSCRIPTION } from './operations.ts
 const SUBSCRIBED_KEY = `parley.push${basePath}`
 const SCOPE = `${basePath}/`
 
-/** Whether this browser can receive push messages: over https or from localhost; some browsers cannot in private windows. */
+/**
+ * Returns whether this browser can receive push messages, which needs https or localhost. Some browsers cannot in private
+ * windows.
+ */
 export const canPush = () =>
   'serviceWorker' in navigator && 'PushManager' in window && 'Notification' in window && window.isSecureContext
 
-/** Whether this browser receives push messages for this human. */
+/** Returns whether this browser receives push messages for this human. */
 export const isSubscribed = (humanId: string | null) =>
   humanId !== null &&
   'Notification' in window &&
@@ -37,7 +40,7 @@ export async function registerWorker(): Promise<ServiceWorkerRegistration | null
   return navigator.serviceWorker.ready
 }
 
-/** Subscribes this browser, after asking for permission. @throws with a sentence for the person */
+/** Subscribes this browser, after asking for permission. @throws an error whose message the person can read */
 export async function subscribe(connection: Connection, publicKey: string, humanId: string): Promise<void> {
   if ((await Notification.requestPermission()) !== 'granted')
     throw new Error('This browser does not allow notifications from this site. Allow them in its settings.')
@@ -60,12 +63,12 @@ async function subscribeAllowed(connection: Connection, publicKey: string, human
   localStorage.setItem(SUBSCRIBED_KEY, humanId)
 }
 
-/** Subscribes this browser again if it was subscribed before: for the current session, or because the browser has renewed its keys. */
+/** Subscribes this browser again if it was subscribed before, because the session is new or the browser has renewed its keys. */
 export async function renewSubscription(connection: Connection, publicKey: string, humanId: string): Promise<void> {
   if (canPush() && isSubscribed(humanId)) await subscribeAllowed(connection, publicKey, humanId)
 }
 
-/** Ends the subscription of this browser. If the server can be reached, it deletes the subscription at once. */
+/** Ends the subscription of this browser. The server deletes it at once, if it can be reached. */
 export async function unsubscribe(connection: Connection | null): Promise<void> {
   if (localStorage.getItem(SUBSCRIBED_KEY) === null) return
   localStorage.removeItem(SUBSCRIBED_KEY)

@@ -17,8 +17,9 @@ export function AccessLists() {
       <section className="block card">
         <h2>Tokens</h2>
         <p className="hint">
-          For programs, and for people who were given one. A token works until you revoke it, or until it expires.
-          Browsers that signed in with a link have no token: end their sessions in the settings of the person.
+          Programs sign in with tokens, and so do people who were given one. A token works until you revoke it, or until
+          it expires. Browsers that signed in with a link have no token: end their sessions in the settings of the
+          person.
         </p>
         <Pages>{(page) => <Tokens page={page} humanId={null} />}</Pages>
       </section>
@@ -114,7 +115,7 @@ type Owned = Pick<NonNullable<ConsoleTokensQuery['accessTokens']>['edges'][numbe
 
 const ownerOf = ({ human, serviceName }: Owned) => human?.name ?? serviceName ?? 'an operator'
 
-/** Returns who loses access if a token is revoked. */
+/** Returns who loses access when a token is revoked. */
 function wordsOfRevoking({ human, serviceName }: Owned): string {
   if (human !== null) return `${human.name} is signed out wherever this token signed in.`
   if (serviceName !== null) return `The service ${serviceName} loses its access.`

@@ -10,7 +10,7 @@ import { useMayInvite } from './invite-by-mail.tsx'
 import { InvitationStep, type Invited, useInvite, type Way, WayField } from './inviting.tsx'
 import { CREATE_HUMAN } from './operations.ts'
 
-/** The rights that a role gives. */
+/** The roles, each with the rights that it gives. */
 export const ROLES = [
   ['MEMBER', 'Member: uses spaces and agents'],
   ['ADMIN', 'Admin: also manages people, agents, models and all spaces'],
@@ -21,9 +21,9 @@ interface DialogProps {
   onOpenChange(open: boolean): void
 }
 
-/** Creates a person, and gives their invitation. */
+/** Creates a person and an invitation, and shows the invitation. */
 export function AddPerson({ open, onOpenChange }: DialogProps) {
-  // Each person gets a new form.
+  // Each person gets a new instance of the form.
   const [count, setCount] = useState(0)
   return (
     <Dialog title="Add person" open={open} onOpenChange={onOpenChange}>
@@ -86,7 +86,7 @@ function NewPerson({ onAnother, onDone }: { onAnother(): void; onDone(): void })
   )
 }
 
-/** Invites a person who was added before. */
+/** Invites a person who already exists. */
 export function InvitePerson({ whom, open, onOpenChange }: DialogProps & { whom: Invited }) {
   return (
     <Dialog title={`Invite ${whom.name}`} open={open} onOpenChange={onOpenChange}>

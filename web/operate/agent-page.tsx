@@ -98,7 +98,7 @@ export function AgentPage({ agentId, tab }: { agentId: string; tab: string | und
   )
 }
 
-/** Links to the spaces of the agent that the viewer may see, and a way to add the agent to another one. */
+/** Links to the spaces of the agent that the viewer may see, with a button to add the agent to another space. */
 function SpacesOfAgent({ agent }: { agent: { id: string; name: string } }) {
   const found = useSpacesOfAgents()
   if (found === undefined) return null

@@ -8,7 +8,7 @@ import { jsonIn } from './json-input.ts'
 import { ModelField } from './model-field.tsx'
 import { UPDATE_AGENT } from './operations.ts'
 
-/** The settings that the form does not change. */
+/** Settings that this form does not change. */
 type Settings = Omit<UpdateAgentInput, 'id'>
 
 /** Edits an agent's instructions and model settings. */
@@ -16,7 +16,7 @@ export function AgentSettings({ agent }: { agent: ConsoleAgentSettingsFragment }
   const { connection } = useSession()
   const [status, setStatus] = useState('')
   const form = useRef<HTMLDivElement>(null)
-  /** The values of the form when it was opened. */
+  /** The values of the form when it opened. */
   const loaded = useRef<Settings | null>(null)
   useEffect(() => {
     const element = form.current?.querySelector('form') ?? null
@@ -64,7 +64,7 @@ export function AgentSettings({ agent }: { agent: ConsoleAgentSettingsFragment }
         />
         <details
           className="fold"
-          // A field that the browser refuses must be visible.
+          // The browser shows its message at an invalid field, which must therefore be visible.
           onInvalidCapture={(event) => {
             event.currentTarget.open = true
           }}
@@ -160,7 +160,7 @@ const choices = (names: readonly string[]) => [
   ...names.map((name) => [name, name] as const),
 ]
 
-/** Settings of each model call. An empty field is left to the provider. */
+/** Settings of each model call. An empty field means the provider's default. */
 function ModelSettings({ settings }: { settings: unknown }) {
   const set = (typeof settings === 'object' && settings !== null ? settings : {}) as Record<string, string | number>
   const number = (name: string) => ({ name, type: 'number', placeholder: 'default', defaultValue: set[name] ?? '' })
@@ -188,7 +188,7 @@ function ModelSettings({ settings }: { settings: unknown }) {
   )
 }
 
-/** Null if everything is left to the provider. */
+/** Null if all settings are the provider's defaults. */
 function modelSettingsIn(values: FormData): Record<string, string | number> | null {
   const given = Object.entries({
     temperature: numberIn(values, 'temperature'),
@@ -216,7 +216,7 @@ function settingsIn(values: FormData): Settings {
   }
 }
 
-/** Only changed fields: the others would undo changes of an earlier draft. */
+/** Returns only the changed fields, because the others could undo changes of an earlier draft. */
 function changedIn(settings: Settings, before: Settings): Settings {
   const was = before as Record<string, unknown>
   return Object.fromEntries(

@@ -37,7 +37,7 @@ const EXECUTIONS = [
   ['INTERNAL', 'Nothing is executed: the input is shown'],
 ] as const
 
-/** The effect of a call. */
+/** The effect of a call, by the way in which it is executed. */
 const EXECUTION_HINTS: Record<ToolExecution, string> = {
   SPACE: 'The call appears in the space as a form. A member fills it in, and the agent continues with the answer.',
   EXTERNAL: 'The call waits until a service with a token submits the result through the API (submitToolResult).',
@@ -48,7 +48,7 @@ const EXECUTION_HINTS: Record<ToolExecution, string> = {
 const FIRST_SCHEMA = { type: 'object', properties: { question: { type: 'string' } }, required: ['question'] }
 
 const HOUR_SECONDS = 3600
-/** With four digits, which are enough to convert it back to the same second. */
+/** Four digits are enough to convert the value back to the same number of seconds. */
 const hoursOf = (seconds: number) => Number((seconds / HOUR_SECONDS).toFixed(4))
 
 const METHODS = [
@@ -182,7 +182,7 @@ export function AgentTools({ agent }: { agent: Agent }) {
   )
 }
 
-/** The names of a tool's inputs; the schema as JSON if it contains more than fields. */
+/** The names of a tool's inputs. Shows the schema as JSON if it contains more than fields. */
 function InputOfTool({ schema }: { schema: unknown }) {
   const rows = rowsOf(schema)
   if (rows === null) return <Json label="Input schema" value={schema} />
@@ -190,10 +190,7 @@ function InputOfTool({ schema }: { schema: unknown }) {
   return <p className="note">Input: {words.length === 0 ? 'nothing' : words.join(', ')}</p>
 }
 
-/**
- * Converts a tool to its input. Headers are omitted: the API never returns them, and keeps them if they are
- * absent.
- */
+/** Converts a tool to its input. Omits the headers, which the API never returns, and keeps if they are absent. */
 function inputOf({ headerNames: _, approval, ...tool }: Tool) {
   return { ...tool, approval: approval === null ? null : policyInputOf(approval) }
 }
@@ -255,7 +252,7 @@ function ToolForm({ tool, isBusy, error, onSave }: ToolFormProps) {
     <div ref={box}>
       <Form label="Tool" submit="Save" isBusy={isBusy} error={failure ?? error} onSubmit={submit}>
         <p className="hint">
-          A tool lets the agent do something that it cannot do by itself: ask a person, call a service, show a table.
+          A tool lets the agent do something that it cannot do alone: ask a person, call a service, show a table.
         </p>
         <ToolNameField
           defaultValue={tool?.name}
@@ -290,7 +287,7 @@ function ToolForm({ tool, isBusy, error, onSave }: ToolFormProps) {
             placeholder="https://stock.example.com/check"
             hint={
               isPrivateAddress(url)
-                ? 'A private address: the server calls it only with PARLEY_ALLOW_PRIVATE_TOOLS=true. “Try it” shows whether it does.'
+                ? 'A private address: the server calls it only with PARLEY_ALLOW_PRIVATE_TOOLS=true. “Try it” shows whether the server can call it.'
                 : undefined
             }
           />
@@ -301,7 +298,7 @@ function ToolForm({ tool, isBusy, error, onSave }: ToolFormProps) {
             name="method"
             defaultValue={tool?.method ?? ''}
             options={METHODS}
-            hint="With a method, inputs that the URL names are part of the URL: …/pets/{id}{?limit}."
+            hint="With a method, inputs whose names are in the URL become part of the URL: …/pets/{id}{?limit}."
           />
         )}
         {execution === 'HTTP' && <HeaderFields stored={tool?.headerNames ?? []} />}
@@ -310,7 +307,7 @@ function ToolForm({ tool, isBusy, error, onSave }: ToolFormProps) {
           name="inputSchema"
           required
           initial={tool?.inputSchema ?? FIRST_SCHEMA}
-          hint="The model fills these fields in for each call, e.g. item, a text. Without fields, it calls the tool with nothing."
+          hint="The model fills these fields in for each call, e.g. item, a text. Without fields, it calls the tool without input."
         />
         {execution !== 'INTERNAL' && <TimeoutField execution={execution} timeoutMs={tool?.timeoutMs ?? null} />}
         {(execution === 'SPACE' || execution === 'EXTERNAL') && (

@@ -14,7 +14,7 @@ type Budget = ConsoleBudgetFragment
 const DAY_MS = 86_400_000
 const EVERY_MS = 5000
 
-/** Whether a daily budget is exhausted: nothing wakes the agent until the next day (UTC). */
+/** Returns whether a daily budget is exhausted, so that nothing wakes the agent until the next day (UTC). */
 export function isDaySpent(budget: Budget | null): boolean {
   if (budget === null) return false
   const { tokensPerDay, tokensSpentToday, usdPerDay, usdSpentToday } = budget
@@ -56,7 +56,7 @@ export function SpaceBudget({ spaceId }: { spaceId: string }) {
   )
 }
 
-/** The budget of a person: for everything of which the person is the root. */
+/** The budget of a person, for everything that starts with one of the person's messages. */
 export function HumanBudget({ human, budget }: { human: { id: string; name: string }; budget: Budget | null }) {
   const { connection } = useSession()
   const save = async (next: BudgetInput) => {
@@ -73,7 +73,7 @@ export function HumanBudget({ human, budget }: { human: { id: string; name: stri
 }
 
 interface BudgetViewProps {
-  /** Null: spending is only shown next to a limit. */
+  /** Spending is shown only next to a limit; null leaves it out. */
   whose: { agentId?: string; spaceId?: string } | null
   budget: Budget | null
   save(budget: BudgetInput): Promise<void>
@@ -95,7 +95,7 @@ function BudgetView({ whose, budget, save }: BudgetViewProps) {
   )
 }
 
-/** Shown if there is no limit. */
+/** Shows today's spending if there is no limit. */
 function SpentToday(whose: NonNullable<BudgetViewProps['whose']>) {
   const day = new Date()
   day.setUTCHours(0, 0, 0, 0)

@@ -2,12 +2,12 @@ import { useState } from 'react'
 import { Button, IconButton } from '../ui/button.tsx'
 import { TextField } from '../ui/field.tsx'
 
-/** A row of the form; `id` tells rows apart while they are edited. */
+/** A row of the form; `id` identifies the row while it is edited. */
 interface Row {
   id: number
 }
 
-/** Edits the headers of requests, by name. Stored values are never shown: the API does not return them. */
+/** Edits the names and values of request headers. Stored values are never shown, because the API does not return them. */
 export function HeaderFields({ stored }: { stored: readonly string[] }) {
   const [rows, setRows] = useState<Row[]>([])
   const [isRemoving, setRemoving] = useState(false)
@@ -56,7 +56,7 @@ export function HeaderFields({ stored }: { stored: readonly string[] }) {
   )
 }
 
-/** Returns the headers of the form: undefined keeps the stored ones, null removes them. */
+/** Returns the headers of the form. Undefined keeps the stored headers, and null removes them. */
 export function headersIn(values: FormData): Record<string, string> | null | undefined {
   const names = values.getAll('headerName').map((name) => String(name).trim())
   const given = values.getAll('headerValue').map((value) => String(value).trim())

@@ -10,9 +10,9 @@ import { MailStatus } from './mail-status.tsx'
 import { CREATE_INVITATION } from './operations.ts'
 import { Secret } from './secret.tsx'
 
-/** Somebody to invite: a person, or only an address. */
+/** The invited person, or only an address. */
 export interface Invited {
-  /** Null: nobody has the address yet. */
+  /** The person; null if nobody has the address yet. */
   id: string | null
   name: string
   email: string | null
@@ -23,7 +23,7 @@ export type Way = 'mail' | 'link'
 /** An invitation that was just made. */
 export type Given = { way: 'mail'; email: string } | { way: 'link'; name: string; url: string; expiresAt: string }
 
-/** Makes invitations: emails a link, or gets a link to pass on. */
+/** Creates invitations. Sends a link by email, or gets a link that the inviter passes on. */
 export function useInvite() {
   const { connection } = useSession()
   const [given, setGiven] = useState<Given | null>(null)
@@ -55,12 +55,12 @@ export function GivenInvitation({ given }: { given: Given | null }) {
 
 interface WayFieldProps {
   way: Way | 'none'
-  /** The server can send email. */
+  /** Whether the server can send email. */
   hasMail: boolean
   onWay(way: Way): void
 }
 
-/** How a person gets the invitation. Without a mail server there is no choice. */
+/** The choice of how a person gets the invitation. Without a mail server, only a link is possible. */
 export function WayField({ way, hasMail, onWay }: WayFieldProps) {
   if (!hasMail) return <p className="hint">You get a link to pass on. This server sends no email.</p>
   return (
@@ -81,11 +81,11 @@ interface InvitationStepProps {
   whom: Invited
   invite: ReturnType<typeof useInvite>
   onDone(): void
-  /** A further button. */
+  /** A button next to the others. */
   button?: ReactNode
 }
 
-/** The last step of a dialog: the invitation, or why there is none, with another way to invite. */
+/** The last step of a dialog: shows the invitation, or why it could not be created, with another way to invite. */
 export function InvitationStep({ whom, invite, onDone, button }: InvitationStepProps) {
   const { given, error, isBusy } = invite
   return (
@@ -95,7 +95,7 @@ export function InvitationStep({ whom, invite, onDone, button }: InvitationStepP
       {given?.way === 'link' && (
         <p className="hint">
           Send the link to {whom.name} only: whoever opens it first is signed in as {whom.name}. Earlier links of{' '}
-          {whom.name} end then.
+          {whom.name} no longer work.
         </p>
       )}
       <Refused error={error} />

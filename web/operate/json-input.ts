@@ -1,7 +1,7 @@
 import { ParleyError } from '../../client/index.ts'
 import { textIn } from '../ui/field.tsx'
 
-/** Parses a form field as JSON; null if it is empty. @throws ParleyError that names the field */
+/** Parses a form field as JSON; null if it is empty. @throws ParleyError with the name of the field */
 export function jsonIn(values: FormData, name: string, label: string): unknown {
   const text = textIn(values, name)
   if (text === null) return null

@@ -19,7 +19,10 @@ type Status = NonNullable<ConsoleMailStatusQuery['mailStatus']>
 const isFailing = ({ lastSentAt, lastFailedAt }: Status) =>
   lastFailedAt !== null && (lastSentAt === null || lastSentAt < lastFailedAt)
 
-/** For admins: whether emails reach the mail server, and otherwise why. `onlyTrouble`: shows nothing unless the last attempt failed. */
+/**
+ * Shows admins whether emails reach the mail server and, if not, why. With `onlyTrouble`, shows nothing unless the last attempt
+ * failed.
+ */
 export function MailStatus({ onlyTrouble = false }: { onlyTrouble?: boolean }) {
   const status = useAsk(MAIL_STATUS, {}, { everyMs: EVERY_MS }).data?.mailStatus
   if (status == null || (onlyTrouble && !isFailing(status))) return null
@@ -39,7 +42,7 @@ export function MailStatus({ onlyTrouble = false }: { onlyTrouble?: boolean }) {
 
 function Calm({ status: { configured, lastSentAt, retrying } }: { status: Status }) {
   if (!configured)
-    return 'This server sends no email. You pass invitations on as links. The operator can set PARLEY_SMTP_URL.'
+    return 'This server sends no email, so pass on invitations as links. To send email, the operator sets PARLEY_SMTP_URL.'
   if (lastSentAt === null) return 'Email is set up. No email was sent in the last 30 days.'
   return (
     <>
@@ -56,18 +59,18 @@ function Trouble({ status: { lastFailedAt, lastError, retrying, failed } }: { st
         <b>Email does not work.</b> Last attempt: <Moment at={lastFailedAt ?? ''} />. {lastError}
       </p>
       <p className="note">
-        {retrying > 0 && `${wordsOf(retrying)}, for about a day. `}
+        {retrying > 0 && `${wordsOf(retrying)} for about a day. `}
         {failed > 0 && (
           <>
-            {failed === 1 ? '1 email was given up' : `${failed} emails were given up`}:{' '}
+            {failed === 1 ? '1 email could not be sent' : `${failed} emails could not be sent`}:{' '}
             <Link href="/audit">see the failed jobs</Link>.{' '}
           </>
         )}
-        Meanwhile, pass invitations on as links.
+        Until email works again, pass on invitations as links.
       </p>
     </div>
   )
 }
 
 const wordsOf = (retrying: number) =>
-  retrying === 1 ? '1 email is attempted again' : `${retrying} emails are attempted again`
+  retrying === 1 ? 'The server keeps trying to send 1 email' : `The server keeps trying to send ${retrying} emails`

@@ -17,7 +17,7 @@ type Server = ConsoleMcpServerFragment
 interface McpServersProps {
   agentId: string
   servers: readonly Server[]
-  /** `onSaved` is called when the servers are saved. */
+  /** Saves the servers. Calls `onSaved` when they are saved. */
   onSave(servers: object[], onSaved?: () => void): void
 }
 
@@ -25,7 +25,7 @@ interface McpServersProps {
 export function McpServers({ agentId, servers, onSave }: McpServersProps) {
   const { connection } = useSession()
   const [isMaking, setMaking] = useState(false)
-  /** The name of the server, because connecting refetches the servers. */
+  /** The name of the edited server. Its object changes when connecting refetches the servers. */
   const [editedName, setEditedName] = useState<string | null>(null)
   const edited = servers.find(({ name }) => name === editedName) ?? null
   const [trial, setTrial] = useState<{ name: string | null; connected: Connected | null } | null>(null)
@@ -89,7 +89,7 @@ export function McpServers({ agentId, servers, onSave }: McpServersProps) {
   )
 }
 
-/** The attempt to connect to a server after it was saved. */
+/** The attempt to connect to a server after saving it. */
 interface Trial {
   connected: Connected | null
   error: ParleyError | null
@@ -113,7 +113,7 @@ function ServerRow({ server, trial, onEdit, onRemove }: ServerRowProps) {
         <b>{name}</b> <span className="note">{url}</span>
         <p className="note">
           {allowedTools === null ? 'All tools' : allowedTools.length === 0 ? 'No tools' : allowedTools.join(', ')}
-          {waiting > 0 && ` · ${waiting} new or changed: connect to look at ${waiting === 1 ? 'it' : 'them'}`}
+          {waiting > 0 && ` · ${waiting} new or changed: connect to review ${waiting === 1 ? 'it' : 'them'}`}
         </p>
         <p role="status" className={failure === null ? 'note' : 'note bad'}>
           {failure !== null
@@ -198,8 +198,8 @@ function ServerForm({ agentId, server, onSave }: ServerFormProps) {
         }
       >
         <p className="hint">
-          Enter the URL and, if the server wants one, a key. Then click <em>Connect</em> to see its tools, choose which
-          of them the agent gets, and save.
+          Enter the URL and, if the server requires one, a key. Then click <em>Connect</em> to see its tools, choose
+          which of them the agent gets, and save.
         </p>
         <ToolNameField
           defaultValue={server?.name}
@@ -218,7 +218,7 @@ function ServerForm({ agentId, server, onSave }: ServerFormProps) {
           defaultValue={server?.url}
           required
           placeholder="https://mcp.example.com/mcp"
-          hint="The address that the documentation of the server gives for HTTP. Servers that run as a local program (stdio) have none and cannot be used."
+          hint="The address that the documentation of the server gives for HTTP. Servers that run as a local program (stdio) have no address and cannot be used."
         />
         <HeaderFields stored={server?.headerNames ?? []} />
         <SelectField
@@ -309,7 +309,7 @@ function ToolSwitches({ tools, server }: { tools: Listed; server: Server | null 
   )
 }
 
-/** Why the server could not be connected, from its answer. */
+/** Returns why Parley could not connect to the server, from the result of the attempt. */
 const refusalOf = (connected: Connected | null) =>
   connected?.error == null
     ? null
@@ -326,14 +326,14 @@ function addressIn(values: FormData) {
 
 type Saved = ReturnType<typeof serverIn>
 
-/** Returns the server of the form. While its tools are not known, the choices about its tools stay. */
+/** Returns the server of the form. Until its tools are known, the stored choices of tools are kept. */
 function serverIn(values: FormData, server: Server | null, tools: Listed) {
   const address = { name: textIn(values, 'name'), ...addressIn(values) }
   if (tools.length === 0) return address
   const allowed = values.getAll('allowed').map(String)
   const asks = values.getAll('asks').map(String)
   const policy = server?.approval == null ? { quorum: 1 } : policyInputOf(server.approval)
-  // Approval for all tools also covers tools that appear later.
+  // Approval for all tools also applies to tools that are added later.
   const asksForAll = server?.approval != null && server.approvalTools === null && asks.length === tools.length
   return {
     ...address,

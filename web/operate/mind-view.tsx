@@ -90,7 +90,7 @@ function Inbox({ inbox }: { inbox: Internals['inbox'] }) {
               onConfirm={(close) => remove.start(node.id, close)}
               button={(ask) => <IconButton label="Remove from the inbox" icon="cross" onClick={ask} />}
             >
-              <p>The agent never reads it. The message itself stays in its space.</p>
+              <p>The agent will never read this event. The message itself stays in its space.</p>
             </AskFirst>
           </li>
         ))}
@@ -100,14 +100,14 @@ function Inbox({ inbox }: { inbox: Internals['inbox'] }) {
   )
 }
 
-/** Returns the sender and space of a message event, or the name of the service or plan of another one. */
+/** Returns the sender and space of a message event. For other events, returns the name of the service or plan. */
 function whenceOf(payload: unknown): string {
   const { senderName, spaceName, name } = (payload ?? {}) as Record<string, unknown>
   if (typeof senderName === 'string' && typeof spaceName === 'string') return `${senderName} in ${spaceName}`
   return typeof name === 'string' ? name : ''
 }
 
-/** A message event, or an event of the console, as its text; any other event as JSON. */
+/** Shows the text of a message event or of an event of the console, and any other event as JSON. */
 function InboxPayload({ payload }: { payload: unknown }) {
   const event = (payload ?? {}) as { content?: unknown; payload?: { text?: unknown } | null }
   const content = event.content ?? event.payload?.text
@@ -145,7 +145,7 @@ function Thoughts({ agentId, consciousness }: ThoughtsProps) {
           )}
         >
           <p>
-            The agent continues without what it thought in earlier runs. The runs stay visible, and its memories, goals,
+            The agent continues without its thoughts from earlier runs. The runs stay visible, and its memories, goals,
             plans and inbox stay. This cannot be undone.
           </p>
         </AskFirst>
@@ -228,7 +228,7 @@ function Memories({ agentId, memories }: { agentId: string; memories: Internals[
               onConfirm={(close) => remove.start(key, close)}
               button={(ask) => <IconButton label={`Forget ${key}`} icon="cross" onClick={ask} />}
             >
-              <p>The agent no longer knows it in later runs. This cannot be undone.</p>
+              <p>Later runs no longer see this memory. This cannot be undone.</p>
             </AskFirst>
           </li>
         ))}
@@ -281,7 +281,8 @@ function Goals({ agentId, goals }: { agentId: string; goals: Internals['goals'] 
               button={(ask) => <IconButton label="Remove this goal" icon="cross" onClick={ask} />}
             >
               <p>
-                The agent no longer follows it. This cannot be undone; to keep it on record, mark it abandoned instead.
+                The agent no longer pursues this goal. This cannot be undone; to keep it on record, mark it abandoned
+                instead.
               </p>
             </AskFirst>
           </li>

@@ -3,7 +3,7 @@ import { useAsk } from '../ask.ts'
 import { TextField } from '../ui/field.tsx'
 import { MODELS } from './operations.ts'
 
-/** A text field for the name of a model, which suggests the models that the providers list. */
+/** A text field for the name of a model, with the models that the providers list as suggestions. */
 export function ModelField({ hint, ...props }: ComponentProps<typeof TextField>) {
   const listId = useId()
   const { data } = useAsk(MODELS, {})

@@ -26,7 +26,7 @@ import {
   WITH_NEW_PROVIDER,
 } from './providers.ts'
 
-/** The state of the dialog of the page. */
+/** The task of the open dialog of the page. */
 type Task =
   | { type: 'add'; known: KnownProvider | null }
   | { type: 'change'; provider: Provider }
@@ -43,7 +43,10 @@ function titleOf(task: Task | null): string {
   }
 }
 
-/** The model providers: which can be called, by which agents, and a test call. Admins change those that they added. */
+/**
+ * Shows which model providers can be called and which agents use them, and can test them. Admins change the providers that they
+ * added.
+ */
 export function ModelsPage() {
   const ask = useAsk(MODELS, {})
   const use = useAsk(MODEL_USE, {})
@@ -86,7 +89,7 @@ export function ModelsPage() {
               {defaultModel !== null && <p className="hint">{wordsOfDefault(defaultModel, failing)}</p>}
               {ready.map(rowOf)}
               {use.data?.agents.pageInfo.hasNextPage === true && (
-                <p className="hint">Shows the use by the newest {agents.length} agents only.</p>
+                <p className="hint">Shows only the use by the newest {agents.length} agents.</p>
               )}
             </section>
             {failing.length > 0 && (
@@ -209,7 +212,7 @@ function ProviderRow({ provider, uses, onTask }: ProviderRowProps) {
   )
 }
 
-/** Where the provider is called, with which models, and who set it up. */
+/** Shows where the provider is called, with which models, and who set it up. */
 function factsOf(provider: Provider): string {
   const { name, ready, fromEnvironment, hasKey, models } = provider
   if (name === 'demo') return 'built in: scripted replies, for trials'
@@ -229,7 +232,7 @@ function wordsOfDefault(defaultModel: string, failing: readonly Provider[]): str
 const remedyOf = ({ fromEnvironment }: Provider) =>
   fromEnvironment
     ? 'The environment of the server sets the key and the address: correct them there, or test another model.'
-    : 'Correct the key or the address with the pen, or test another model.'
+    : 'Correct the key or the address with the pen button, or test another model.'
 
 function wordsOfNoModels({ baseUrl }: Provider): string {
   const isVersionless = baseUrl !== null && !/\/v\d\w*\/?$/.test(baseUrl)
@@ -321,7 +324,7 @@ function TrialForm({ provider: { name, models }, isBusy, onTest }: TrialFormProp
         autoFocus
         list={listId}
         placeholder={models[0]}
-        hint={models.length === 0 ? 'The provider lists no models: enter a name.' : 'Begin to write to see its models.'}
+        hint={models.length === 0 ? 'The provider lists no models: enter a name.' : 'Start typing to see its models.'}
       />
       <datalist id={listId}>
         {models.map((model) => (

@@ -13,7 +13,7 @@ type Operations = Extract<ConsoleReadOpenApiMutation['readOpenApi'], { __typenam
 type Operation = Operations[number]
 
 interface OpenApiProps {
-  /** The names that the agent's tools already have. */
+  /** The names of the tools that the agent already has. */
   taken: readonly string[]
   isBusy: boolean
   error: ParleyError | null
@@ -46,7 +46,7 @@ export function OpenApi(props: OpenApiProps) {
   )
 }
 
-/** More rows would slow the page; the search finds the others. */
+/** More rows would slow down the page. The search finds the others. */
 const MOST_SHOWN = 100
 
 function Choice({ operations, taken, isBusy, error, onSave }: OpenApiProps & { operations: Operations }) {

@@ -14,7 +14,7 @@ import { INVITATIONS, REVOKE_INVITATION } from './operations.ts'
 
 type Invitation = NonNullable<ConsoleInvitationsQuery['invitations']>['edges'][number]['node']
 
-/** Lists the invitations that nobody has used yet, with buttons to renew and to revoke them. */
+/** Lists the invitations that nobody has used yet, with buttons to renew or revoke them. */
 export function OpenInvitations() {
   const invite = useInvite()
   return (
@@ -36,7 +36,7 @@ function Invitations({ page, invite }: { page: PageOfList; invite: ReturnType<ty
     // The invitation may have been used or have expired in the meantime.
     if (revokeInvitation.__typename !== 'NotFoundError') payloadOf(revokeInvitation, 'RevokeInvitationPayload')
   })
-  /** Only hashes of links are stored, so a link that was lost is replaced. */
+  /** Only hashes of links are stored, so a lost link is replaced with a new one. */
   const renew = (invitation: Invitation) => {
     const { id, human, email, spaces } = invitation
     invite.start(

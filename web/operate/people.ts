@@ -16,7 +16,8 @@ export async function tokenFor(connection: Connection, humanId: string, lastsMs:
   return payloadOf(made.createAccessToken, 'CreateAccessTokenPayload').secret
 }
 
-// The names read like the titles, and the database sorts them by length: the card of a decided call has no schema.
+// The names of the properties match their titles, because the card of a decided call has no schema. The database sorts the
+// properties by the length of their names.
 const ORDER_TOOL = {
   name: 'order_fleece',
   description: 'Orders rolls of garden fleece. People in the space approve each order first.',
@@ -38,7 +39,7 @@ const ORDER_TOOL = {
   approval: { quorum: 1 },
 }
 
-/** The agents of the scene. The sentence in brackets is for the demo model; other models follow the rest. */
+/** The agents of the example space. The sentence in brackets is for the demo model; other models follow the rest. */
 export const FIRST_AGENTS = [
   {
     name: 'Iris',
@@ -63,15 +64,15 @@ export const FIRST_AGENTS = [
   },
 ]
 
-/** Messages that a person may send in the scene, in this order. */
+/** Messages that a person can send in the example space, in this order. */
 export const SUGGESTIONS = ['Who is here?', 'Will there be frost tonight?', 'Order two rolls of fleece']
 
 const DESCRIPTION = 'Three agents that look after a garden'
 const DEMO_DESCRIPTION = 'Three scripted agents that look after a garden. Admins add real models under Models.'
-/** As long as a session. */
+/** The token is valid for as long as a session. */
 const TOKEN_LASTS_MS = 30 * 86_400_000
 
-/** A scene that was created before, and its person. */
+/** An existing example space, and its person. */
 export interface Scene {
   spaceId: string
   name: string
@@ -80,8 +81,8 @@ export interface Scene {
 }
 
 /**
- * Returns the newest scene in the viewer's spaces; null if there is none.
- * @param humanId the person who must be a member of the scene; null for any person
+ * Returns the newest example space among the viewer's spaces; null if there is none.
+ * @param humanId the person who must be a member of it; null for any person
  */
 export function sceneIn({ spaces }: ConsoleDescribedSpacesQuery, humanId: string | null): Scene | null {
   for (const { node } of spaces.edges) {
@@ -94,13 +95,14 @@ export function sceneIn({ spaces }: ConsoleDescribedSpacesQuery, humanId: string
   return null
 }
 
-/** Like `sceneIn`, with spaces that were created in the meantime. */
+/** Like `sceneIn`, but reads the current spaces from the server. */
 export const findScene = async (connection: Connection, humanId: string | null) =>
   sceneIn(await connection.ask(DESCRIBED_SPACES, {}), humanId)
 
 /**
- * Creates three agents, one of which needs an approval to order, and a space with them and the person of `own`.
+ * Creates three agents, one of which needs an approval to order, and a space with these agents and a person.
  * @param connection of an admin
+ * @param own of the person
  * @returns the id of the space
  */
 export async function createScene(connection: Connection, own: Connection, model: string | null): Promise<string> {
@@ -119,7 +121,7 @@ export async function createScene(connection: Connection, own: Connection, model
   return spaceId
 }
 
-/** Creates a person, and the scene for them. */
+/** Creates a person, and an example space for that person. */
 export async function startConversation(connection: Connection, name: string, model: string | null) {
   const person = await createPerson(connection, name)
   const token = await tokenFor(connection, person.id, TOKEN_LASTS_MS)

@@ -28,7 +28,7 @@ const ERASE_PERSON = graphql(`
   }
 `)
 
-/** For admins: the role, address, sessions and budget of a person. */
+/** The role, address, sessions and budget of a person, for admins. */
 export function PersonPage({ id }: { id: string }) {
   const { humanId } = useSession()
   const ask = useAsk(PERSON, { id })
@@ -88,7 +88,7 @@ function PersonRole({ person: { id, name, role } }: PersonProps) {
           name="role"
           defaultValue={role}
           options={ROLES}
-          hint={`A changed role signs ${name} out everywhere.`}
+          hint={`Changing the role signs ${name} out everywhere.`}
         />
         <p role="status" className="hint">
           {isSaved ? 'Saved.' : ''}
@@ -126,8 +126,8 @@ function PersonAddress({ person: { id, name, email } }: PersonProps) {
           defaultValue={email ?? ''}
           hint={
             hasMail
-              ? `${name} signs in with links that are sent to this address, and gets notifications there. Empty for none.`
-              : 'Kept for later: this server sends no email. Empty for none.'
+              ? `${name} signs in with links that are sent to this address, and gets notifications there. Leave this empty to remove the address.`
+              : 'Not used yet, because this server sends no email. Leave this empty to remove the address.'
           }
         />
         <p role="status" className="hint">
@@ -156,7 +156,7 @@ function PersonSessions({ person: { name, sessions } }: PersonProps) {
       {others.length > 0 && (
         <>
           <p className="hint">
-            After a laptop was lost, sign {name} out everywhere. Tokens stay valid: revoke them below.
+            If a laptop was lost, sign {name} out everywhere. Tokens stay valid: revoke them below.
           </p>
           <div className="form-end">
             <Button icon="out" isBusy={end.isBusy} onClick={() => end.start(others)}>

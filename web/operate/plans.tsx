@@ -112,7 +112,7 @@ function PlanRow({ plan }: { plan: Plan }) {
   )
 }
 
-/** When the plan fires: in words, with its next five times. */
+/** Describes when the plan fires: in words, and with its next five times. */
 function Schedule({ plan: { cron, timeZone, nextRuns, scheduledAt } }: { plan: Plan }) {
   const own = useOwnTimeZone()
   const [next, ...later] = nextRuns

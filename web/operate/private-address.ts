@@ -1,6 +1,6 @@
 /**
- * Whether a URL names this machine or a private network, to which the server sends no requests of tools unless it is
- * set up to. Names that resolve to such addresses are found only at the call.
+ * Returns whether the host of a URL is this machine or in a private network. The server sends requests of tools there only if
+ * it is configured to. For a name that resolves to such an address, this is found only when the tool is called.
  */
 export function isPrivateAddress(url: string): boolean {
   let host: string

@@ -15,7 +15,7 @@ function useSaving(onDone: () => void) {
 }
 
 interface NewProviderProps {
-  /** The provider to set up; null: it is chosen in the form. */
+  /** The provider to set up; null if it is chosen in the form. */
   known: KnownProvider | null
   /** The names of the providers that are set up. */
   taken: readonly string[]
@@ -68,7 +68,7 @@ export function NewProvider({ known: given, taken, onDone }: NewProviderProps) {
       <KeyField
         hint={
           known?.isLocal
-            ? 'Usually none is needed.'
+            ? 'Usually not needed.'
             : `You create it on the website of the provider. Stored encrypted and never shown again.${known === undefined ? ' Self-hosted servers may need none.' : ''}`
         }
       />
@@ -93,7 +93,7 @@ export function ChangedProvider({ provider, onDone }: { provider: Provider; onDo
       <KeyField
         hint={
           hasKey
-            ? 'A key is stored. Leave this empty to keep it; a change of the API or the address needs the key again.'
+            ? 'A key is stored. Leave this empty to keep it. If you change the API or the address, enter the key again.'
             : 'Stored encrypted and never shown again.'
         }
       />
@@ -115,7 +115,11 @@ function AddressField({ required = false, value = '' }: { required?: boolean; va
       required={required}
       defaultValue={value}
       placeholder={required ? 'https://models.example.com/v1' : 'the usual one'}
-      hint={required ? 'With its version path' : 'Empty for the usual one; another one with its version path'}
+      hint={
+        required
+          ? 'Include the version path, such as /v1.'
+          : 'Leave this empty for the usual address. Enter any other address with its version path, such as /v1.'
+      }
     />
   )
 }

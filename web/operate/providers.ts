@@ -7,11 +7,11 @@ export interface KnownProvider {
   name: string
   words: string
   api: string
-  /** Runs on the machine of the server, and needs no key. */
+  /** Whether the provider runs on the machine of the server, and needs no key. */
   isLocal?: true
 }
 
-/** Well-known providers. The server knows their addresses. */
+/** Well-known providers, whose addresses the server knows. */
 export const KNOWN: readonly KnownProvider[] = [
   { name: 'openai', words: 'OpenAI', api: 'openai' },
   { name: 'anthropic', words: 'Anthropic', api: 'anthropic' },
@@ -34,7 +34,7 @@ export const APIS = [
   ['google', 'Google Gemini'],
 ] as const
 
-/** The query of the address of the page *Models* with which the form for a new provider is open. */
+/** The query in the URL of the page *Models* that opens the form for a new provider. */
 export const WITH_NEW_PROVIDER = '?new'
 
 /** Returns where a provider is called: its address, or its API in words. */
@@ -45,7 +45,7 @@ export const placeOf = ({ name, api, baseUrl }: Pick<Provider, 'name' | 'api' | 
 export const isSet = ({ name, fromEnvironment, hasKey, baseUrl }: Provider) =>
   name === 'demo' || fromEnvironment || hasKey || baseUrl !== null
 
-/** Providers that are set up: those that can be called, `demo` last, and those that cannot. */
+/** Sorts the configured providers: those that can be called, `demo` last, and those that cannot. */
 export function sortedProviders(providers: readonly Provider[]): { ready: Provider[]; failing: Provider[] } {
   const ready = providers.filter((one) => isSet(one) && one.ready)
   return {
@@ -54,16 +54,16 @@ export function sortedProviders(providers: readonly Provider[]): { ready: Provid
   }
 }
 
-/** A model of a provider that agents use. */
+/** A model of a provider, with the agents that use it. */
 export interface ModelUse {
   /** The provider's own name of the model. */
   model: string
-  /** Whether agents get it that are created without a model. */
+  /** Whether agents that are created without a model get this model. */
   isDefault: boolean
   agents: { id: string; name: string; isFallback: boolean }[]
 }
 
-/** Returns the models of a provider that agents use, or that new agents get, most used first. */
+/** Returns the models of a provider that agents use or that new agents get, most used first. */
 export function usesOf(provider: string, agents: readonly Agent[], defaultModel: string | null): ModelUse[] {
   const uses = new Map<string, ModelUse>()
   const entryOf = (name: string): ModelUse | null => {
@@ -88,7 +88,10 @@ function modelOf(provider: string, name: string): string | null {
   return name.startsWith(`${provider}:`) ? name.slice(provider.length + 1) : null
 }
 
-/** Returns the model that a test without a choice calls: the one that matters most; null if nothing suggests one. */
+/**
+ * Returns the model to test if none is chosen: the default model, or else the most used; null if no model is used or listed
+ * alone.
+ */
 export function modelToTest({ models }: Pick<Provider, 'models'>, uses: readonly ModelUse[]): string | null {
   const used = uses.find(({ isDefault }) => isDefault) ?? uses[0]
   return used?.model ?? (models.length === 1 ? (models[0] ?? null) : null)

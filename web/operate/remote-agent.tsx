@@ -19,7 +19,7 @@ interface RemoteAgentProps {
   onSave(remote: object): void
 }
 
-/** The agent on another server that an agent represents: its card, and its connection. */
+/** Shows the agent on another server that an agent represents: its card, and its connection. */
 export function RemoteAgent({ agentId, remote, isBusy, error, onSave }: RemoteAgentProps) {
   const { cardUrl, card, headerNames, mayReceiveConfidential, approval } = remote
   return (
@@ -50,7 +50,7 @@ export function RemoteAgent({ agentId, remote, isBusy, error, onSave }: RemoteAg
           onSave({
             ...(headers === undefined ? {} : { headers }),
             mayReceiveConfidential: values.get('mayReceiveConfidential') === 'on',
-            // Changed over the API.
+            // This form keeps the approval policy, which is changed through the API.
             approval: approval === null ? null : policyInputOf(approval),
           })
         }}

@@ -32,21 +32,21 @@ const REPETITIONS: readonly (readonly [Repetition, string])[] = [
   ['AT', 'Once, at a date and time'],
 ]
 
-/** When a plan fires, in the form of the API. */
+/** When a plan fires, as input for the API. */
 export interface ChosenSchedule {
   schedule: PlanScheduleInput
   timeZone: string
 }
 
-/** The viewer's own time zone; that of the browser if they have set none. */
+/** Returns the viewer's own time zone, or the browser's if the viewer has set none. */
 export function useOwnTimeZone(): string {
   return useAsk(PROFILE, {}).data?.viewer.human?.timeZone ?? HERE
 }
 
 interface ScheduleFieldsProps {
-  /** The schedule of an existing plan. */
+  /** The cron schedule of an existing plan. */
   cron?: string | null
-  /** When an existing plan fires once; empty if it has fired. */
+  /** When an existing plan fires once; empty if it has already fired. */
   once?: string | null
   timeZone?: string
   onChange(chosen: ChosenSchedule): void
@@ -60,7 +60,7 @@ interface Fields extends ScheduleParts {
   timeZone: string
 }
 
-/** The schedule of a plan, in most cases without cron; the next five times show whether it is as intended. */
+/** Edits the schedule of a plan, in most cases without cron. The next five times show whether the schedule is as intended. */
 export function ScheduleFields({ cron = null, once = null, timeZone, onChange }: ScheduleFieldsProps) {
   const own = useOwnTimeZone()
   const parts = cron === null ? DEFAULT_PARTS : partsOf(cron)
@@ -76,7 +76,7 @@ export function ScheduleFields({ cron = null, once = null, timeZone, onChange }:
   const chosen = { schedule: scheduleOf(fields, zone), timeZone: zone }
   const change = (changed: Partial<Fields>) => {
     const next = { ...fields, ...changed }
-    // A different kind of schedule starts from the one that the fields describe.
+    // A cron expression starts as the schedule that the fields describe.
     if (changed.repetition === 'CRON') next.cron = cronOf(fields) ?? fields.cron
     setFields(next)
     const nextZone = next.timeZone === '' ? own : next.timeZone
@@ -194,10 +194,10 @@ function scheduleOf(fields: Fields, timeZone: string): PlanScheduleInput {
   return { cron: cronOf(fields) ?? fields.cron }
 }
 
-/** Stands for a time that is not entered yet. */
+/** A placeholder for a time that has not been entered yet. */
 const NO_TIME = new Date(0).toISOString()
 
-/** The meaning of the schedule: in words, and its next five times. */
+/** Describes the schedule in words, and with its next five times. */
 function NextTimes(chosen: ChosenSchedule) {
   const { schedule, timeZone } = useChosen(chosen)
   const cron = schedule.cron ?? null
@@ -221,14 +221,14 @@ function NextTimes(chosen: ChosenSchedule) {
   )
 }
 
-/** Compares by content, because the fields create a new object with every render. */
+/** Delays changes of the schedule. Compares by content, because the fields create a new object with every render. */
 function useChosen(chosen: ChosenSchedule): ChosenSchedule {
   return JSON.parse(usePaused(JSON.stringify(chosen)))
 }
 
 export const sentence = (words: string) => words.charAt(0).toUpperCase() + words.slice(1)
 
-/** Times with their weekday, in a time zone. */
+/** Lists times with their weekdays, in a time zone. */
 export function TimeList({ times, timeZone }: { times: readonly string[]; timeZone: string }) {
   const format = formatIn(timeZone)
   return (
@@ -244,7 +244,7 @@ export function TimeList({ times, timeZone }: { times: readonly string[]; timeZo
   )
 }
 
-/** `Fri, 28 Nov, 08:00`. */
+/** Formats a time as `Fri, 28 Nov, 08:00`. */
 export function formatIn(timeZone: string): Intl.DateTimeFormat {
   return new Intl.DateTimeFormat(undefined, {
     weekday: 'short',

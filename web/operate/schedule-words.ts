@@ -1,4 +1,4 @@
-/** The schedules that the form offers. CRON is any other one; AFTER and AT fire once. */
+/** The kinds of schedules that the form offers. CRON is any other schedule; AFTER and AT fire once. */
 export type Repetition = 'HOURLY' | 'DAILY' | 'WEEKDAYS' | 'WEEKLY' | 'MONTHLY' | 'CRON' | 'AFTER' | 'AT'
 
 export interface ScheduleParts {
@@ -17,7 +17,7 @@ const MONTHS = [
   ...['July', 'August', 'September', 'October', 'November', 'December'],
 ]
 
-/** Returns the cron expression of a schedule; null for those that have none. */
+/** Returns the cron expression of a schedule; null for schedules that have none. */
 export function cronOf({ repetition, minute, hour, weekday, day }: ScheduleParts): string | null {
   switch (repetition) {
     case 'HOURLY':
@@ -37,7 +37,7 @@ export function cronOf({ repetition, minute, hour, weekday, day }: ScheduleParts
 
 export const DEFAULT_PARTS: ScheduleParts = { repetition: 'WEEKDAYS', minute: 0, hour: 8, weekday: 1, day: 1 }
 
-/** Returns the parts of a cron expression; CRON if the form has no fields for it. */
+/** Returns the parts of a cron expression; of the kind CRON if the form has no fields for it. */
 export function partsOf(cron: string): ScheduleParts {
   const [minute = '', hour = '', day = '', month = '', weekday = ''] = cron.trim().split(/\s+/)
   const parts = { ...DEFAULT_PARTS, minute: Number(minute), hour: Number(hour) }
@@ -64,7 +64,7 @@ export function wordsOfCron(cron: string): string | null {
   return days === '' ? time : `${time}, ${days}`
 }
 
-/** `at 08:00 and 12:00`, `every 5 minutes`, `every hour at :05`, `every 2 hours at :00`. */
+/** Returns words such as `at 08:00 and 12:00`, `every 5 minutes`, `every hour at :05` or `every 2 hours at :00`. */
 function wordsOfTime(minute: string, hour: string): string | null {
   const step = /^\*\/(\d+)$/
   const everyHours = step.exec(hour)?.[1]
@@ -88,7 +88,7 @@ function wordsOfTime(minute: string, hour: string): string | null {
   return `at ${inWords(hours.flatMap((one) => minutes.map((at) => clock(one, at))))}`
 }
 
-/** `every Monday`, `Monday to Friday`, `on day 1 of every month`, `on 24 December`; empty for every day. */
+/** Returns words such as `every Monday`, `Monday to Friday`, `on day 1 of every month` or `on 24 December`; '' for every day. */
 function wordsOfDays(day: string, month: string, weekday: string): string | null {
   const months = month === '*' ? [] : listOf(month, 12)
   if (months === null || months.includes(0)) return null
@@ -96,7 +96,8 @@ function wordsOfDays(day: string, month: string, weekday: string): string | null
   const inMonths = names === '' ? '' : ` in ${names}`
   if (day === '*' && weekday === '*') return inMonths === '' ? '' : `every day${inMonths}`
   if (weekday === '*') return wordsOfDates(day, names)
-  // Cron fires on either if both are set, which few people expect, so the expression is shown unchanged.
+  // If a day of the month and a weekday are both set, cron fires on either. Few people expect this, so the expression is shown
+  // unchanged.
   return day === '*' ? wordsOfWeekdays(weekday, inMonths) : null
 }
 
@@ -119,7 +120,7 @@ const nameOf = (weekday: number) => WEEKDAYS[weekday % 7] ?? ''
 const two = (number: number) => String(number).padStart(2, '0')
 const clock = (hour: number, minute: number) => `${two(hour)}:${two(minute)}`
 
-/** `1,3` as numbers; null for anything else. */
+/** Returns `1,3` as numbers; null for anything else. */
 function listOf(field: string, most: number): number[] | null {
   const numbers = field.split(',').map((one) => (/^\d{1,2}$/.test(one) ? Number(one) : Number.NaN))
   return numbers.every((number) => number <= most) ? numbers : null
@@ -131,27 +132,27 @@ function rangeOf(field: string, most: number): [number, number] | null {
   return [Number(from), Number(to)]
 }
 
-/** `a`, `a and b`, `a, b and c`. */
+/** Returns `a`, `a and b`, or `a, b and c`. */
 function inWords(list: readonly string[]): string {
   return list.length < 2 ? list.join('') : `${list.slice(0, -1).join(', ')} and ${list.at(-1)}`
 }
 
-/** `2026-11-28T08:00`, the value of a datetime-local field, for a time in a time zone. */
+/** Returns the value of a datetime-local field for a time in a time zone, such as `2026-11-28T08:00`. */
 export function localTimeOf(at: string, timeZone: string): string {
   const ms = Date.parse(at)
   return new Date(ms + offsetMs(ms, timeZone)).toISOString().slice(0, 16)
 }
 
-/** Returns the time that a datetime-local field means in a time zone; null if the field is empty. */
+/** Returns the time that a datetime-local field represents in a time zone; null if the field is empty. */
 export function instantOf(local: string, timeZone: string): string | null {
   const asUtc = Date.parse(`${local}Z`)
   if (Number.isNaN(asUtc)) return null
-  // The offset at the first guess may be that before or after a change of the clocks.
+  // The offset of the first guess can be the one before or after a clock change.
   const guess = asUtc - offsetMs(asUtc, timeZone)
   return new Date(asUtc - offsetMs(guess, timeZone)).toISOString()
 }
 
-/** How much a time zone is ahead of UTC at a time. */
+/** Returns how far a time zone is ahead of UTC at a time. */
 function offsetMs(ms: number, timeZone: string): number {
   const parts = new Intl.DateTimeFormat('en-US', {
     timeZone,

@@ -14,16 +14,16 @@ const NEW: SchemaRow = { name: '', type: 'string', isRequired: true, description
 
 interface SchemaFieldsProps {
   label: string
-  /** The form field with the schema as JSON text; '' for none. */
+  /** The form field that contains the schema as JSON text; '' for none. */
   name: string
-  /** Null for none, if that is allowed. */
+  /** The label of the choice to have no schema; null if a schema is required. */
   initial: unknown
-  /** Whether there must be a schema. */
+  /** Whether a schema is required. */
   required?: boolean
   hint: string
 }
 
-/** Edits a JSON Schema by its fields; as JSON if it contains more than fields, or on request. */
+/** Edits a JSON Schema as a list of fields. Edits it as JSON if it contains more than fields, or if the person prefers JSON. */
 export function SchemaFields({ label, name, initial, required = false, hint }: SchemaFieldsProps) {
   const [json, setJson] = useState<string | null>(() =>
     initial == null || rowsOf(initial) !== null ? null : JSON.stringify(initial, null, 2),
@@ -70,7 +70,7 @@ export function SchemaFields({ label, name, initial, required = false, hint }: S
       <p className="hint">{hint}</p>
       <input type="hidden" name={name} value={text} />
       {rows.map((row, at) => (
-        // biome-ignore lint/suspicious/noArrayIndexKey: a row has no other identity while its name is written
+        // biome-ignore lint/suspicious/noArrayIndexKey: a row has no other identity while its name is being typed
         <div key={at} className="schema-row">
           <input
             aria-label={`Name of field ${at + 1}`}

@@ -4,7 +4,7 @@ export interface SchemaRow {
   type: SchemaRowType
   isRequired: boolean
   description: string
-  /** Further keywords, which the form keeps but cannot edit, e.g. `minimum`. */
+  /** Other keywords, which the form keeps but cannot edit, e.g. `minimum`. */
   more: Readonly<Record<string, unknown>>
 }
 
@@ -35,13 +35,16 @@ function rowOf(name: string, property: unknown, isRequired: boolean): SchemaRow 
   return { name, type: rowType, isRequired, description, more }
 }
 
-/** Whether a row before this one has its name: the form must refuse, because a schema has one field of each name. */
+/**
+ * Returns whether an earlier row has the same name. The form must reject this, because each property of a schema has a unique
+ * name.
+ */
 export function hasNameBefore(rows: readonly SchemaRow[], at: number): boolean {
   const name = rows[at]?.name.trim()
   return name !== '' && rows.slice(0, at).some((row) => row.name.trim() === name)
 }
 
-/** Rows without a name are left out; of two with the same name the later one counts. */
+/** Converts rows to a schema. Leaves out rows without a name. If two rows have the same name, the later one is used. */
 export function schemaOf(rows: readonly SchemaRow[]): Record<string, unknown> {
   const named = new Map(rows.flatMap((row) => (row.name.trim() === '' ? [] : [[row.name.trim(), row] as const])))
   const properties = Object.fromEntries(
@@ -70,7 +73,7 @@ const WORDS = new Map<string, (value: unknown) => string>([
   ['enum', (value) => `one of ${[value].flat().join(', ')}`],
 ])
 
-/** Describes the further keywords of a row: those without words by their name and JSON. */
+/** Describes the other keywords of a row. Keywords without a description are shown as their name and JSON. */
 export const wordsOfKeywords = (more: SchemaRow['more']): string =>
   Object.entries(more)
     .map(([keyword, value]) => WORDS.get(keyword)?.(value) ?? `${keyword} ${JSON.stringify(value)}`)

@@ -20,7 +20,7 @@ interface Agent {
   name: string
 }
 
-/** The default name of the person for whom an operator posts. */
+/** The default name of the person as whom an operator posts. */
 const OWN_NAME = 'Operator'
 const NOBODY_YET = ''
 
@@ -48,7 +48,7 @@ export function ScratchSpace({ agent }: { agent: Agent }) {
       {scratch === null ? (
         <Begin agent={agent} onBegin={setScratch} />
       ) : (
-        // Queries inside belong to another viewer, so they must not share a cache with the page.
+        // Queries below this element belong to another viewer, so they must not share a cache with the page.
         <QueryClientProvider client={queries}>
           <SessionProvider key={scratch.token} token={scratch.token} onToken={leave} onRefused={leave}>
             <Talk key={scratch.spaceId} spaceId={scratch.spaceId} />
@@ -59,7 +59,7 @@ export function ScratchSpace({ agent }: { agent: Agent }) {
   )
 }
 
-/** Asks which person to post as, because operators are not members of spaces. */
+/** Asks as whom to post, because operators are not members of spaces. */
 function Begin({ agent, onBegin }: { agent: Agent; onBegin(scratch: Scratch): void }) {
   const { connection } = useSession()
   const ask = useAsk(HUMANS, { search: null, after: null })

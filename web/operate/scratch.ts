@@ -3,13 +3,13 @@ import { CREATE_SPACE } from '../talk/operations.ts'
 import { DELETE_SPACE, DESCRIBED_SPACES } from './operations.ts'
 import { createPerson, tokenFor } from './people.ts'
 
-/** A conversation next to an agent's settings, with a token of the person who posts in it. */
+/** A conversation next to an agent's settings, with a token for the person who posts in it. */
 export interface Scratch {
   token: string
   spaceId: string
 }
 
-/** Identifies scratch spaces, so that other spaces with the same members are not used. */
+/** Identifies scratch spaces by their description, so that other spaces with the same members are not used. */
 const DESCRIPTION = 'A scratch space, created from an agent’s settings.'
 const DAY_MS = 86_400_000
 const tokenKey = (humanId: string) => `parley.scratch.${humanId}`
@@ -38,7 +38,7 @@ export async function openScratch(
   })
 }
 
-/** Replaces the scratch space with an empty one. The old one is deleted, and the agent forgets it. */
+/** Replaces the scratch space with an empty one. The old space is deleted, and the agent forgets it. */
 export function startOver({ token, spaceId }: Scratch, agent: { id: string; name: string }): Promise<Scratch> {
   return asPerson(token, async (own) => {
     payloadOf((await own.ask(DELETE_SPACE, { id: spaceId })).deleteSpace, 'DeleteSpacePayload')
@@ -46,7 +46,7 @@ export function startOver({ token, spaceId }: Scratch, agent: { id: string; name
   })
 }
 
-/** Removes a token that the server no longer accepts from this tab. */
+/** Removes a token that the server no longer accepts from this tab's storage. */
 export function forgetToken(token: string): void {
   for (const key of Object.keys(sessionStorage)) {
     if (key.startsWith(tokenKey('')) && sessionStorage.getItem(key) === token) sessionStorage.removeItem(key)
@@ -59,7 +59,7 @@ const membersOf = (members: { id: string }[]) =>
     .sort()
     .join()
 
-/** Returns the person and a token that is valid for a day and stored in this tab. */
+/** Returns the person and a token, which is valid for a day and stored in this tab. */
 async function speak(connection: Connection, speaker: Speaker): Promise<{ humanId: string; token: string }> {
   const humanId = speaker.humanId ?? (await createPerson(connection, speaker.name)).id
   const known = sessionStorage.getItem(tokenKey(humanId))

@@ -4,9 +4,9 @@ import { Moment } from '../ui/time.tsx'
 interface SecretProps {
   label: string
   value: string
-  /** The secret cannot be shown again. */
+  /** Whether the secret cannot be shown again. */
   isOnce?: boolean
-  /** When it stops working. */
+  /** When the secret stops working. */
   until?: string
 }
 

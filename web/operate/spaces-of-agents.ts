@@ -9,8 +9,8 @@ interface SpacesOfAgents {
 }
 
 /**
- * Looks up the viewer's spaces by agent, in the newest 100 spaces.
- * @returns `get`, the spaces with the agent, and `others`, those without it; undefined while the spaces are loading
+ * Looks up the viewer's spaces by agent, among the newest 100 spaces.
+ * @returns `get` for the spaces with an agent, and `others` for those without it; undefined while the spaces are loading
  */
 export function useSpacesOfAgents({ enabled = true } = {}): SpacesOfAgents | undefined {
   const { data } = useAsk(SPACES_OF_AGENTS, {}, { enabled })
@@ -24,8 +24,8 @@ export function useSpacesOfAgents({ enabled = true } = {}): SpacesOfAgents | und
 }
 
 /**
- * Returns a function with the words below an agent's or person's name: its description, and for agents of the list with
- * equal names the spaces that the viewer shares with them.
+ * Returns a function for the words below a name: the description and, if several listed agents have the same name, the spaces
+ * that the viewer shares with this one.
  */
 export function useWordsBelow(entities: readonly { name: string; kind: string }[]) {
   const agents = entities.filter(({ kind }) => kind === 'AGENT').map(({ name }) => name)

@@ -20,7 +20,7 @@ const MOST_OFFERED = 100
 const wordsOfDefault = (model: string | null | undefined) =>
   model == null ? 'the server’s default' : `the server’s default: ${model}`
 
-/** For an admin of a new server: creates a conversation with three agents. */
+/** For an admin of a new server: creates an example space with three agents. */
 export function StartPage() {
   const { data } = useAsk(MODELS, {})
   const providers = data?.modelProviders ?? []
@@ -85,7 +85,7 @@ export function StartPage() {
   )
 }
 
-/** Creates the scene once, and then leads back to it. */
+/** Creates the example space once. After that, links to it. */
 function TryIt({ models }: { models: readonly (readonly [string, string])[] }) {
   const { connection, become, isHuman, humanId } = useSession()
   const [, go] = useLocation()
@@ -94,7 +94,7 @@ function TryIt({ models }: { models: readonly (readonly [string, string])[] }) {
   const start = useDo(async (values: FormData) => {
     try {
       const model = textIn(values, 'model')
-      // Another tab may have created the scene.
+      // Another tab may have created the example space.
       const made = await findScene(connection, humanId)
       if (made !== null) return await enter(made)
       if (isHuman) return go(`/spaces/${await createScene(connection, connection, model)}`)
@@ -105,13 +105,13 @@ function TryIt({ models }: { models: readonly (readonly [string, string])[] }) {
       isStarting.current = false
     }
   })
-  /** The second click of a double click does nothing. */
+  /** Ignores the second click of a double click. */
   const startOnce = (values: FormData) => {
     if (isStarting.current) return
     isStarting.current = true
     start.start(values)
   }
-  /** The operator continues as the person of the scene. */
+  /** The operator continues as the person of the example space. */
   async function enter({ spaceId, person }: Scene): Promise<void> {
     if (isHuman) return go(`/spaces/${spaceId}`)
     const acted = await connection.ask(ACT_AS, { humanId: person.id })
@@ -133,7 +133,7 @@ function TryIt({ models }: { models: readonly (readonly [string, string])[] }) {
           </p>
           <ul className="next">
             <li>Iris reports the weather.</li>
-            <li>Tom asks about what the forecast leaves open.</li>
+            <li>Tom asks about open questions in the forecast.</li>
             <li>Noor orders what is missing, once you have approved it.</li>
           </ul>
           {!isHuman && (
@@ -155,7 +155,7 @@ function TryIt({ models }: { models: readonly (readonly [string, string])[] }) {
       ) : (
         <>
           <p>
-            The example exists: the space <b dir="auto">{scene.name}</b> with{' '}
+            The example already exists: the space <b dir="auto">{scene.name}</b> with{' '}
             <span dir="auto">{LIST.format([isHuman ? 'you' : scene.person.name, ...scene.others])}</span>.
           </p>
           {!isHuman && (

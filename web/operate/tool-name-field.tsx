@@ -1,7 +1,10 @@
 import type { ComponentProps } from 'react'
 import { TextField } from '../ui/field.tsx'
 
-/** The name of a tool or an MCP server. Replaces the browser's message about the pattern, which names no characters. */
+/**
+ * A field for the name of a tool or an MCP server. Replaces the browser's message about an invalid name, which does not list
+ * the allowed characters.
+ */
 export function ToolNameField(props: Omit<ComponentProps<typeof TextField>, 'label' | 'name'>) {
   return (
     <TextField

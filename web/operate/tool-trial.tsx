@@ -16,7 +16,7 @@ interface ToolTrialProps {
   tool(): ToolInput
 }
 
-/** Calls a tool before an agent gets it. The request is really sent. */
+/** Calls a tool before an agent gets it. This really sends the request. */
 export function ToolTrial({ tool: read }: ToolTrialProps) {
   const { connection } = useSession()
   const [tool, setTool] = useState<ToolInput | null>(null)
@@ -39,8 +39,8 @@ export function ToolTrial({ tool: read }: ToolTrialProps) {
       {tool !== null && (
         <>
           <p className="hint">
-            Fill in what the model would, then click <em>Call</em>. The request is actually sent, with the headers
-            entered here. Stored headers are not sent.
+            Fill in the input that the model would send, then click <em>Call</em>. The request is actually sent, with
+            the headers entered here. Stored headers are not sent.
           </p>
           <InputForm
             label="Input of the trial call"

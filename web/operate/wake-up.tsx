@@ -16,7 +16,7 @@ import { Secret } from './secret.tsx'
 
 type Agent = ConsoleAgentSettingsFragment
 
-/** Triggers an agent as a service, and manages the webhooks with which services do the same. */
+/** Triggers an agent as a service would, and manages the webhooks with which services trigger it. */
 export function WakeUp({ agent }: { agent: Agent }) {
   return (
     <>
@@ -40,11 +40,11 @@ function TriggerNow({ agent }: { agent: Agent }) {
     <section className="block card">
       <h2>Trigger the agent now</h2>
       <p className="hint">
-        Sends an event to {agent.name}, as another system would do through a webhook.{' '}
+        Sends an event to {agent.name}, as another system would through a webhook.{' '}
         {agent.mind === 'PERSISTENT'
           ? 'The event goes into the inbox of the agent, which reads it in its next run.'
           : 'A run starts at once.'}{' '}
-        The agent is in no space then, so name the space in which it should answer, here or in its instructions.
+        The run does not start in a space, so name the space for the answer in the event or in the agent’s instructions.
       </p>
       <Form label="Trigger" submit="Trigger" isBusy={wake.isBusy} error={wake.error} onSubmit={wake.start}>
         <AreaField
@@ -78,7 +78,7 @@ function TriggerNow({ agent }: { agent: Agent }) {
   )
 }
 
-/** A request as the shell sends it, by Standard Webhooks. */
+/** A request that a shell can send, signed according to Standard Webhooks. */
 const exampleOf = (url: string, secret: string) => `URL='${url}' SECRET='${secret}'
 ID=event-1 BODY='{"text":"Frost tonight"}' TS=$(date +%s)
 KEY=$(echo "\${SECRET#whsec_}" | base64 -d | xxd -p -c 256)

@@ -15,7 +15,7 @@ const CHANGE_EMAIL = graphql(`
   }
 `)
 
-/** Changes the viewer's own address once the link that is emailed to the new one has been opened. */
+/** Changes the viewer's own address. The change takes effect when the link sent to the new address has been opened. */
 export function ChangeEmail({ human }: { human: { id: string; email: string | null } }) {
   const { connection } = useSession()
   const [status, setStatus] = useState('')

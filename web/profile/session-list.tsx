@@ -4,7 +4,7 @@ import { Moment } from '../ui/time.tsx'
 
 interface SessionListProps {
   sessions: readonly ConsoleSessionFragment[]
-  /** The person who is signed in: the name, or `you`. */
+  /** The person who is signed in, as a name or as `you`. */
   whom: string
   isBusy: boolean
   onEnd(id: string): void

@@ -1,9 +1,9 @@
-// Shows push messages, and opens the page of the one that is tapped. It caches nothing and answers no requests.
+// Shows push messages, and opens the page of a tapped message. Caches nothing and answers no requests.
 
 self.addEventListener('install', () => self.skipWaiting())
 self.addEventListener('activate', (event) => event.waitUntil(self.clients.claim()))
 
-/** The URL of a path of the console, under the prefix with which this server is reached. */
+/** Returns the URL of a path of the console, under the prefix with which browsers reach this server. */
 const addressOf = (path) => new URL(String(path).replace(/^\/+/, ''), self.registration.scope)
 
 self.addEventListener('push', (event) => {
@@ -11,14 +11,14 @@ self.addEventListener('push', (event) => {
   try {
     content = event.data?.json() ?? {}
   } catch {
-    // A message of another version.
+    // The message comes from another version of the server.
   }
   event.waitUntil(show(content))
 })
 
 async function show({ text = 'There is something new.', path = '/', topic = 'parley' }) {
   const pages = await self.clients.matchAll({ type: 'window' })
-  // The page in front shows the notice itself.
+  // If a page is visible, it shows the notice itself.
   if (pages.some(({ focused, visibilityState }) => focused && visibilityState === 'visible')) return
   await self.registration.showNotification('Parley', {
     body: text,

@@ -25,7 +25,7 @@ const ORDERS = [
   ['NEWEST', 'Newest first'],
 ] as const
 
-/** Finds messages and files. The address contains the query and the filters, so that a search can be bookmarked and shared. */
+/** Finds messages and files. The URL contains the query and the filters, so that a search can be bookmarked and shared. */
 export function SearchPage() {
   const [params, setParams] = useSearchParams()
   const [text, setText] = useState(params.get('q') ?? '')
@@ -50,7 +50,7 @@ export function SearchPage() {
             className="search"
             aria-label="Words to find"
             placeholder="Words to find"
-            // biome-ignore lint/a11y/noAutofocus: it is what the page was opened for
+            // biome-ignore lint/a11y/noAutofocus: people open the page to enter a search
             autoFocus
             maxLength={LONGEST_QUERY}
             value={text}
@@ -89,7 +89,7 @@ function soughtIn(address: string): Sought {
   }
 }
 
-/** The start of a day in the reader's time zone, or of one of the days after it. */
+/** Returns the start of a day in the reader's time zone, or of a day that many days later. */
 function startOf(day: string | null, daysAfter: number): string | null {
   if (day === null) return null
   const [year = Number.NaN, month = 1, date = 1] = day.split('-').map(Number)
@@ -140,7 +140,7 @@ function Filters({ params, onSet }: FiltersProps) {
   )
 }
 
-/** The members of the space, or everybody whom the viewer can find. */
+/** Lists the members of the space, or everybody whom the viewer can find. */
 function useSenders(spaceId: string): readonly { id: string; name: string }[] {
   const isEverywhere = spaceId === ''
   const space = useAsk(SEARCHED_SPACE, { id: spaceId }, { enabled: !isEverywhere })

@@ -1,6 +1,6 @@
 interface SnippetProps {
   text: string
-  /** Start and end of each match, in UTF-16 units. */
+  /** The start and end of each match, in UTF-16 units. */
   matches: readonly (readonly number[])[]
 }
 

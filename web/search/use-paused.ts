@@ -2,7 +2,7 @@ import { useEffect, useState } from 'react'
 
 const PAUSE_MS = 200
 
-/** Follows a value once it has not changed for a moment: not every key is a search. */
+/** Returns a value once it has not changed for a moment, so that not every key press starts a search. */
 export function usePaused<Value>(value: Value): Value {
   const [paused, setPaused] = useState(value)
   useEffect(() => {

@@ -1,6 +1,6 @@
 import type { ReactNode } from 'react'
 
-/** A page for somebody who is not signed in yet: a card with the brand and a title. */
+/** A page for people who are not signed in yet: a card with the brand and a title. */
 export function EntryCard({ title, children }: { title: ReactNode; children: ReactNode }) {
   return (
     <main className="sign-in">

@@ -23,7 +23,7 @@ const JOIN = graphql(`
   }
 `)
 
-/** Describes the space of a join link, and joins only after a click, so that programs that preview the link do not. */
+/** Describes the space of a join link. Joins only after a click, so that programs that preview the link do not join. */
 export function JoinPage({ code }: { code: string }) {
   const { isHuman } = useSession()
   return (

@@ -6,11 +6,11 @@ const pathHere = () => (location.pathname.startsWith(`${basePath}/`) ? location.
 
 const pathIf = (pattern: RegExp): string | null => (pattern.test(pathHere()) ? pathHere() : null)
 
-/** The path of an invitation or of a link from an email; null on other pages. */
+/** Returns the path of an invitation or of a link from an email; null on other pages. */
 export const signInLinkPath = () => pathIf(/^\/(invitations|auth\/mail)\/[^/]+$/)
 
-/** The path of the link that the server prints when it starts; null on other pages. */
+/** Returns the path of the link that the server prints when it starts; null on other pages. */
 export const startLinkPath = () => pathIf(/^\/sign-in\/[^/]+$/)
 
-/** Whether the address is a join link, on which nobody needs to be signed in yet. */
+/** Returns whether the URL is a join link, which people can open before they sign in. */
 export const isJoinLink = () => pathIf(/^\/join\//) !== null

@@ -5,7 +5,7 @@ import { PageHead } from './page-head.tsx'
 
 const ADMIN_PAGES = /^\/(people|models|usage|audit|start)(\/|$)/
 
-/** Why there is no page at this address for the viewer, with a way back. */
+/** Explains why the viewer gets no page at this URL, and links back to the spaces. */
 export function NoPage() {
   const { isAdmin } = useSession()
   const [address] = useLocation()

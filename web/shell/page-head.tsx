@@ -1,7 +1,7 @@
 import { createContext, type ReactNode, use, useEffect } from 'react'
 import { IconButton } from '../ui/button.tsx'
 
-/** Opens the sidebar on narrow screens, where it is hidden. */
+/** Opens the sidebar, which is hidden on narrow screens. */
 export const SideBarContext = createContext<{ open(): void }>({ open: () => {} })
 
 interface PageHeadProps {

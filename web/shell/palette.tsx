@@ -11,12 +11,12 @@ import { Dialog } from '../ui/dialog.tsx'
 import { Icon, type IconName } from '../ui/icons.tsx'
 import { useTheme } from './theme.ts'
 
-/** A page to go to, somebody or a message that was found, or a command. */
+/** An entry of the palette: a page, a person or message that was found, or a command. */
 interface Goal {
   id: string
   icon: IconName
   words: string
-  /** Shown instead of the words. */
+  /** An element to show instead of the words. */
   shown?: ReactNode
   to: string | (() => void)
 }
@@ -24,7 +24,7 @@ interface Goal {
 interface PaletteProps {
   open: boolean
   onOpenChange(open: boolean): void
-  /** Opens the form for a new space, with a person if one is given. */
+  /** Opens the form for a new space, with a person chosen if one is given. */
   onNewSpace(person: NamedPerson | null): void
 }
 
@@ -34,7 +34,7 @@ const MOST_SPACES = 5
 const MOST_PEOPLE = 5
 const MOST_AGENTS = 5
 const MOST_MESSAGES = 5
-/** Shorter texts are in almost every message. */
+/** Almost every message contains a text shorter than this. */
 const LEAST_LETTERS = 2
 
 /** The command palette (Ctrl K): finds spaces, people, agents, pages, commands and the words of messages. */
@@ -69,7 +69,7 @@ function Search({ onDone, onNewSpace }: { onDone(): void; onNewSpace: PalettePro
   return (
     <div className="palette">
       <input
-        // biome-ignore lint/a11y/noAutofocus: it is what the dialog was opened for
+        // biome-ignore lint/a11y/noAutofocus: people open the dialog to type
         autoFocus
         role="combobox"
         aria-label="Space, person, agent, page, command or words of a message"
@@ -139,13 +139,16 @@ function useGoals(text: string, onNewSpace: PaletteProps['onNewSpace']): Goal[] 
   ]
 }
 
-/** People by a part of their name: a person opens their conversation with the viewer, the operator opens their page. */
+/**
+ * Finds people by a part of their name. Choosing a person opens their conversation with the viewer; for the operator, their
+ * page.
+ */
 function usePeople(text: string, onNewSpace: PaletteProps['onNewSpace']): Goal[] {
   const { connection, isHuman, humanId } = useSession()
   const [, go] = useLocation()
   const { data } = useAsk(PEOPLE_CHOICES, { search: text }, { enabled: text !== '' })
   const converse = async (person: NamedPerson) => {
-    // Without an answer, the form for a new space says what failed.
+    // If there is no answer, the form for a new space shows the reason.
     const space = await findDirectSpace(connection, humanId ?? '', person.id).catch(() => null)
     if (space === null) onNewSpace(person)
     else go(`/spaces/${space.id}`)

@@ -1,11 +1,11 @@
 import { basePath } from '../location.ts'
 import { keep, keptAt } from '../talk/kept.ts'
 
-/** As long as the link in the email works. */
+/** Stored for as long as the link in the email works. */
 const LASTS_MS = 15 * 60_000
 const KEY = `parley.return${basePath}`
 
-/** The path of this page below the server's base path, with its query and fragment. */
+/** Returns the path of this page below the server's base path, with its query and fragment. */
 export const pathHere = () => location.pathname.slice(basePath.length) + location.search + location.hash
 
 /** Stores the path of this page in this browser, for the tab in which the link from the email will be opened. */

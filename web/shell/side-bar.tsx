@@ -25,7 +25,7 @@ export function SideBar({ onSearch, onNewSpace, onGo }: SideBarProps) {
   const { viewer, isAdmin, isHuman } = useSession()
   const waiting = viewer.pendingToolCalls.length + useGrantsToDecideCount()
   return (
-    // biome-ignore lint/a11y/useKeyWithClickEvents: a link that is pressed by a key is clicked
+    // biome-ignore lint/a11y/useKeyWithClickEvents: a link that is activated by a key also gets a click
     <nav
       className="side-bar"
       aria-label="Navigation"

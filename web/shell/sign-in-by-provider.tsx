@@ -2,7 +2,7 @@ import { addressOf } from '../location.ts'
 import { pathHere } from './return-path.ts'
 import type { IdentityProvider } from './sign-in-ways.ts'
 
-/** Offers the identity providers of the server, and returns to the page that required signing in. */
+/** Offers the identity providers of the server. Returns to the page that required signing in. */
 export function SignInByProvider({ providers }: { providers: readonly IdentityProvider[] }) {
   if (providers.length === 0) return null
   return (

@@ -10,7 +10,7 @@ import { EntryCard } from './entry-card.tsx'
 
 interface Described {
   purpose: 'SIGN_IN' | 'INVITE' | 'CONFIRM'
-  /** Null for an invitation that an admin passed on as a link. */
+  /** The email address; null for an invitation that an admin passed on as a link. */
   email: string | null
   name: string
   isNew: boolean
@@ -36,12 +36,12 @@ async function read<Answer>(path: string, init: RequestInit): Promise<Answer> {
 interface SignInLinkProps {
   /** The path of the page: `/invitations/…` or `/auth/mail/…`. */
   path: string
-  /** The link has signed the person in and joined spaces. */
+  /** Called when the link has signed the person in and joined the spaces. */
   onSignedIn(spaceIds: string[]): void
 }
 
 /**
- * Describes an invitation or a link from an email, and uses it only after a click, because email scanners and chats open
+ * Describes an invitation or a link from an email. Uses it only after a click, because email scanners and chat programs open
  * links.
  */
 export function SignInLink({ path, onSignedIn }: SignInLinkProps) {
@@ -177,7 +177,7 @@ function Question({ described, isSignedIn, isBusy, onUse }: QuestionProps) {
   )
 }
 
-/** Names the inviter, the spaces, and the person who accepts. */
+/** Shows the inviter, the spaces, and the person who accepts. */
 function Welcome({ described: { email, name, isNew, spaces, inviter } }: { described: Described }) {
   return (
     <>

@@ -8,12 +8,12 @@ export interface IdentityProvider {
 
 /** How people can sign in to this server, other than with a token or an invitation. */
 export interface SignInWays {
-  /** The server can send email. */
+  /** Whether the server can send email. */
   mail: boolean
   providers: IdentityProvider[]
 }
 
-/** Returns null until the server has answered. A missing answer counts as “none”. */
+/** Returns null until the server has answered. If a request fails, its ways are missing. */
 export function useSignInWays(): SignInWays | null {
   const [ways, setWays] = useState<SignInWays | null>(null)
   useEffect(() => {
@@ -25,7 +25,7 @@ export function useSignInWays(): SignInWays | null {
   return ways
 }
 
-/** Returns null if there is no answer. */
+/** Returns null if the request fails. */
 async function readJson<Answer>(path: string): Promise<Answer | null> {
   try {
     const answer = await fetch(addressOf(path), { headers: { 'x-parley-csrf': '1' } })

@@ -10,7 +10,7 @@ import { useSignInWays } from './sign-in-ways.ts'
 
 interface SignInProps {
   onToken(token: string): void
-  /** The credential that the server does not accept, or no longer does. */
+  /** The credential that the server does not accept, or no longer accepts. */
   refused: keyof typeof REASONS | null
 }
 
@@ -19,7 +19,7 @@ const REASONS = {
   session: 'Your session has ended. Sign in again.',
 }
 
-/** Offers the ways to sign in. If there is another one, the token is folded away: most people have none. */
+/** Offers the ways to sign in. If there is another way, the token field is collapsed, because most people have no token. */
 export function SignIn({ onToken, refused }: SignInProps) {
   const isJoining = isJoinLink()
   const ways = useSignInWays()
@@ -30,7 +30,7 @@ export function SignIn({ onToken, refused }: SignInProps) {
         <>
           <p>You were given a link to a space. Sign in to join it. No account? Ask the sender for an invitation.</p>
           <p className="hint">
-            You decide after signing in: the next page says what the members will see of you, and asks before you join.
+            After you sign in, the next page shows what the members will see of you, and asks before you join.
           </p>
         </>
       ) : (
@@ -74,7 +74,7 @@ interface SignInByTokenProps {
   onToken(token: string): void
 }
 
-/** Signs in with a token. The operator's token is on the server's machine. */
+/** Signs in with a token. The operator's token is stored on the server's machine. */
 function SignInByToken({ isJoining, onToken }: SignInByTokenProps) {
   const submit = (values: FormData) => {
     const token = textIn(values, 'token')

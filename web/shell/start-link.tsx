@@ -16,7 +16,10 @@ interface StartLinkProps {
   onToken(token: string): void
 }
 
-/** Signs the operator in with the link that the server prints, only after a click: programs preview links. */
+/**
+ * Signs the operator in with the link that the server prints. The link works only after a click, because some programs
+ * preview links.
+ */
 export function StartLink({ path, onToken }: StartLinkProps) {
   const [error, setError] = useState<ParleyError | null>(null)
   const [isBusy, setBusy] = useState(false)

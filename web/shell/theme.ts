@@ -27,7 +27,7 @@ function toggle(): void {
   for (const listener of listeners) listener()
 }
 
-/** The system's colour scheme until the user chooses one; the choice is stored in this browser. */
+/** Returns the system's colour scheme until the user chooses one. The choice is stored in this browser. */
 export function useTheme() {
   return { isDark: useSyncExternalStore(subscribe, isDark), toggle }
 }

@@ -13,7 +13,7 @@ const WORDS: Record<string, string> = {
 }
 const MOST_SHOWN = 4
 
-/** The active agents, with buttons to stop them. Hidden if there are none. */
+/** The active agents, with buttons to stop them. Hidden if no agent is active. */
 export function ActivityBar({ activity }: { activity: readonly AgentActivity[] }) {
   const { connection } = useSession()
   const working = activity.filter(({ active, runs }) => active || runs.length > 0)

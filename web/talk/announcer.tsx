@@ -17,10 +17,7 @@ interface AnnouncerProps {
   ownId: string | null
 }
 
-/**
- * Announces complete messages to screen readers, but not text while it streams, and not earlier
- * messages.
- */
+/** Announces new complete messages to screen readers, but not text while it streams. */
 export function Announcer({ label = 'New messages', messages, ownId }: AnnouncerProps) {
   const [said, setSaid] = useState('')
   const looked = useRef<{ newest: number; unfinished: Set<string> } | null>(null)

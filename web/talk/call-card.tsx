@@ -22,7 +22,7 @@ export const CallCard = memo(function CallCard({ call }: { call: ToolCall }) {
   )
 })
 
-/** The plain text of a call, used if it cannot be rendered. */
+/** A call as plain text, for when its card cannot be rendered. */
 export const plainCall = ({
   toolName,
   input,
@@ -36,7 +36,7 @@ function Card({ call }: { call: ToolCall }) {
   const isAsking = status === 'WAITING'
   const isUndecided = isAsking || call.approval?.state === 'PENDING'
   const verdict = verdictOf(call)
-  // The result of a call that was not approved tells the model what the lines below tell people.
+  // If a call was not approved, its result is a text for the model. The lines below tell people the same.
   const isUnapproved = call.approval?.state === 'DENIED' || call.approval?.state === 'EXPIRED'
   return (
     <section
@@ -46,7 +46,7 @@ function Card({ call }: { call: ToolCall }) {
       <header>
         <Icon name="wrench" size={16} />
         <b title={toolName}>{wordsOfName(toolName)}</b>
-        {/* Tools with different names may read the same. */}
+        {/* The names of two tools can have the same words. */}
         {isUndecided && !isPlainName(toolName) && <code>{toolName}</code>}
         <Status of={stateOf(call)} />
         {isAsking && expiresAt !== null && <Countdown until={expiresAt} />}
@@ -75,20 +75,20 @@ function Card({ call }: { call: ToolCall }) {
 export const CallFiles = ({ call: { files } }: { call: Pick<ToolCall, 'files'> }) =>
   files.map((file) => <FileView key={file.id} file={file} />)
 
-/** Whether only this name reads like its words: `order_supplies`, but not `order-supplies`. */
+/** Returns whether a tool's name can be recovered from its words: true for `order_supplies`, false for `order-supplies`. */
 const isPlainName = (toolName: string) => toolName === wordsOfName(toolName).toLowerCase().replaceAll(' ', '_')
 
-/** Larger objects are shown as JSON. */
+/** Objects with more properties than this are shown as JSON. */
 const MOST_ENTRIES = 40
 
 interface CallValueProps {
   label: 'Input' | 'Result' | 'JSON'
   value: unknown
-  /** Titles properties. Null: there is none, and names are shown as words; undefined: names are shown as they are. */
+  /** A JSON Schema with titles for the properties. If it is null, names are shown as words; if it is undefined, unchanged. */
   schema?: unknown
 }
 
-/** The input or result of a call: an object of short values as a list, anything else as JSON. */
+/** The input or result of a call. An object of short values is shown as a list, and anything else as JSON. */
 export function CallValue({ label, value, schema }: CallValueProps) {
   if (value === null || value === undefined) return null
   const entries = typeof value === 'object' && !Array.isArray(value) ? entriesInOrder(value, schema) : []

@@ -13,7 +13,7 @@ import { useTypingSignal } from './presence.tsx'
 import { UnsentList, useOutbox, useUnsent } from './unsent-list.tsx'
 import { UploadList, useUploads } from './uploads.tsx'
 
-/** For components outside the composer. */
+/** Functions for components outside of the composer. */
 export interface ComposerHandle {
   /** Inserts a quoted text before the draft. */
   quote(text: string): void
@@ -25,10 +25,10 @@ export interface ComposerHandle {
 interface ComposerProps {
   space: Space
   send: LiveSpace['send']
-  /** The first message of the thread in which the new message is posted. Absent outside of threads. */
+  /** The first message of the thread in which the new message is posted; absent outside of threads. */
   replyToId?: string
   ref?: Ref<ComposerHandle>
-  /** Called for `↑` in the empty field. */
+  /** Called when `↑` is pressed in the empty field. */
   onEditLast?: (() => void) | undefined
 }
 
@@ -38,7 +38,7 @@ const MOST_LETTERS = 32_000
 const WAKES_EVERY_MS = 5000
 const MOST_NAMED = 4
 
-/** The field for a new message. Drafts are kept per space and thread, in this browser; `@` mentions a member. */
+/** The field for a new message. This browser stores a draft for each space and thread. `@` mentions a member. */
 export const Composer = memo(function Composer({ space, send, replyToId, ref, onEditLast }: ComposerProps) {
   const { id: spaceId } = space
   const { connection, humanId } = useSession()
@@ -52,14 +52,13 @@ export const Composer = memo(function Composer({ space, send, replyToId, ref, on
     ...space.members.filter(({ id, kind }) => kind === 'HUMAN' && id !== humanId),
   ])
   const mentionedIds = mentionedIn(text, space).map(({ id }) => id)
-  // Turns, pauses and waiting agents may change while a person writes.
+  // Turns and states of agents can change while a person writes.
   const { data: woken } = useAsk(
     WAKES,
     { spaceId, mentionedIds, replyToId },
     { enabled: text !== '' && agents.length > 0, everyMs: WAKES_EVERY_MS },
   )
-  // Kept for repeated attempts with the same text, so that a message whose response was lost is not posted
-  // twice.
+  // Reused for further attempts with the same text, so that a message whose response was lost is not posted twice.
   const attempt = useRef({ text: '', idempotencyKey: '' })
 
   const uploads = useUploads()
@@ -97,7 +96,7 @@ export const Composer = memo(function Composer({ space, send, replyToId, ref, on
     quote(quoted) {
       const lines = quoted.split('\n').map((line) => `> ${line}`)
       setText((now) => `${lines.join('\n')}\n\n${now}`.slice(0, MOST_LETTERS))
-      // After the menu has closed, which moves the focus.
+      // Runs after the menu has closed, because closing moves the focus.
       requestAnimationFrame(() => {
         const { current } = field
         current?.focus()
@@ -207,9 +206,12 @@ function wordsOfRouting({ routing, adminAgent }: Space, agents: Member[]): strin
 
 const MOST_MENTIONS = 20
 
-/** Returns the members whose names follow an `@` outside of quotations; under MENTION_CHAIN routing only the first of the agents. */
+/**
+ * Returns the members whose names follow an `@` outside of quotations. Under MENTION_CHAIN routing, returns only the first of
+ * the agents.
+ */
 function mentionedIn(text: string, { members, routing }: Space): Member[] {
-  // A name that two members share mentions the first of them.
+  // If two members share a name, it mentions the first of them.
   const byName = new Map(members.toReversed().map((member) => [member.name.toLowerCase(), member]))
   const names = [...byName.keys()].toSorted((one, other) => other.length - one.length).map(escapeRegExp)
   const own = text.replace(/^>.*$/gm, '')
@@ -223,7 +225,7 @@ function mentionedIn(text: string, { members, routing }: Space): Member[] {
 
 const escapeRegExp = (text: string) => text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')
 
-/** The list of members while a name is typed after `@`: navigated with the arrow keys, chosen with Enter or Tab. */
+/** The list of members while a name is typed after `@`. The arrow keys navigate, and Enter or Tab chooses. */
 function useMention(
   field: React.RefObject<HTMLTextAreaElement | null>,
   text: string,
@@ -233,9 +235,9 @@ function useMention(
   const listId = useId()
   const [caret, setCaret] = useState(0)
   const [active, setActive] = useState(0)
-  // The mention without a list: the position of its name, and the start of the text when the list was closed.
+  // A mention whose list was closed: the position of its name, and the start of the text at that time.
   const [closed, setClosed] = useState<{ from: number; before: string } | null>(null)
-  // The text was sent, deleted or replaced. A new mention can begin at the same position.
+  // If the start has changed, the text was sent, deleted or replaced, so a new mention can begin at the same position.
   if (closed !== null && !text.startsWith(closed.before)) setClosed(null)
   const begun = /(^|\s)@([^\s@]*)$/.exec(text.slice(0, caret))
   const from = begun === null ? -1 : caret - (begun[2]?.length ?? 0)

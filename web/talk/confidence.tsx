@@ -9,8 +9,7 @@ import { Icon } from '../ui/icons.tsx'
 import { Refused } from '../ui/notice.tsx'
 import { SPACE_CONFIDENCE, UPDATE_SPACE } from './operations.ts'
 
-export const WHAT_IT_MEANS =
-  'Agents repeat what is written here only where everyone who can read it is also a member of this space.'
+export const WHAT_IT_MEANS = 'Agents repeat messages from here only where every reader is also a member of this space.'
 
 /** Shown below the header of a confidential space. */
 export function ConfidenceLine() {
@@ -25,8 +24,8 @@ export function ConfidenceLine() {
 }
 
 /**
- * Shows and changes whether a space is confidential, and lists its agents that are also in other spaces. Members
- * turn it on, admins turn it off.
+ * Shows and changes whether a space is confidential, and lists its agents that are also in other spaces. Members can turn it
+ * on, but only admins can turn it off.
  */
 export function Confidence({ space: { id, confidential } }: { space: Space }) {
   const { connection, isAdmin } = useSession()

@@ -20,8 +20,8 @@ export function CopySpace({ space, onCopied }: { space: Space; onCopied(): void 
   return (
     <>
       <p className="hint">
-        To try something out: the copy has you and copies of the agents as members. Tools with external effects require
-        approval there.
+        Try something out in a copy, whose members are you and copies of the agents. In the copy, tools with external
+        effects require approval.
       </p>
       <Form
         label="Copy this space"

@@ -10,7 +10,7 @@ import { EDIT_MESSAGE } from './operations.ts'
 
 const MOST_LETTERS = 32_000
 
-/** Changes the text of a message in its place. */
+/** Shows a form in place of a message's text, to change it. */
 export function EditForm({ message, onClose }: { message: Message; onClose(): void }) {
   const { connection } = useSession()
   const field = useRef<HTMLTextAreaElement>(null)
@@ -23,7 +23,7 @@ export function EditForm({ message, onClose }: { message: Message; onClose(): vo
     payloadOf((await connection.ask(EDIT_MESSAGE, { input })).editMessage, 'EditMessagePayload')
   })
   useEffect(() => {
-    // The menu from which it was opened returns the focus first.
+    // Waits, because the menu that opened the form first returns the focus.
     const frame = requestAnimationFrame(() => {
       const { current } = field
       current?.focus()

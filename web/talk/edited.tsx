@@ -8,7 +8,7 @@ import { PlainText } from '../ui/plain-text.tsx'
 import { Moment } from '../ui/time.tsx'
 import { VERSIONS } from './operations.ts'
 
-/** Shows that a message was edited, and shows its older texts on request. */
+/** Marks a message as edited, and shows its older texts on request. */
 export function Edited({ message: { id, editedAt, deletedAt } }: { message: Message }) {
   const [isOpen, setOpen] = useState(false)
   if (editedAt === null || deletedAt !== null) return null

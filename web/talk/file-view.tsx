@@ -7,7 +7,7 @@ import { FILE_ADDRESS } from './operations.ts'
 
 type SentFile = Extract<MessagePart, { __typename: 'FilePart' }>['file']
 
-/** Files load from the address of this page, under which the browser reaches the server. */
+/** Files are loaded from the server under the address that the browser uses for this page. */
 function hereOf(url: string): string {
   const { pathname, search } = new URL(url)
   return pathname + search
@@ -18,14 +18,14 @@ export function sizeInWords(bytes: number): string {
   return bytes < 1_000_000 ? `${Math.ceil(bytes / 1000)} kB` : `${(bytes / 1_000_000).toFixed(1)} MB`
 }
 
-/** An address is renewed this long before its end, because a request takes time. */
+/** An address is renewed this long before it expires, because a request takes time. */
 const MARGIN_MS = 60_000
 const hasExpired = (url: string) => {
   const expires = Number(new URL(url).searchParams.get('expires') ?? Number.NaN)
   return expires * 1000 - MARGIN_MS < Date.now()
 }
 
-/** A file with an address that works: the first one is valid for an hour, and the page may be open for longer. */
+/** Returns a file whose address works. The first address is valid for an hour, but the page can be open for longer. */
 function useFile(file: SentFile) {
   const { connection } = useSession()
   const [renewed, setRenewed] = useState(file)
@@ -40,7 +40,7 @@ function useFile(file: SentFile) {
   return { current, renew }
 }
 
-/** A file of a message: an image with a large view, or a link that loads the file. */
+/** A file of a message: an image that can be enlarged, or a link that loads the file. */
 export function FileView({ file }: { file: SentFile }) {
   const { current, renew } = useFile(file)
   const { name, size, url, thumbnailUrl, width, height } = current

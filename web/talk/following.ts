@@ -3,14 +3,14 @@ import type { VirtualizerHandle } from 'virtua'
 import type { Message } from '../../client/index.ts'
 
 const NEAR_PX = 80
-/** A scroll upwards within this time after a wheel, touch or key event was made by a person. */
+/** A scroll upwards counts as made by a person if it follows a wheel, touch or key event within this time. */
 const GESTURE_MS = 500
 /**
- * How much of a conversation is kept while its end is in view: as many messages as when it was opened, and
- * enough screenfuls to scroll.
+ * How much of a conversation stays loaded while its end is in view: as many messages as at the start, and enough screenfuls to
+ * scroll.
  */
 const KEPT = { messages: 50, screens: 3 }
-/** Fewer messages than this are not worth dropping. */
+/** Dropping fewer messages than this is not worth the work. */
 const LEAST_LET_GO = 25
 
 interface Followed {
@@ -22,20 +22,20 @@ interface Followed {
   onSeen(last: Message): void
 }
 
-/** Whether the end of the conversation is in view, and how to get there. */
+/** Whether the end of the conversation is in view, and a function to get there. */
 export interface Following {
-  /** The current value. Set this value to false before scrolling elsewhere. */
+  /** Always current. Set this to false before scrolling elsewhere. */
   isAtEnd: RefObject<boolean>
-  /** The value of the last render. */
+  /** The value at the last render. */
   isFollowing: boolean
   toEnd(): void
   /** Updates the position after a scroll. Returns whether a person scrolled up. */
   look(box: HTMLElement): boolean
-  /** Event handlers for the scrolling element, which detect that a person scrolls. */
+  /** Event handlers for the scrolling element that detect when a person scrolls. */
   gestures: Pick<React.DOMAttributes<HTMLElement>, 'onWheel' | 'onTouchMove' | 'onKeyDown' | 'onPointerDown'>
 }
 
-/** Keeps the end in view for a viewer who is at the end; does not move a viewer who reads elsewhere. */
+/** Keeps the end in view for a viewer who is at the end. Does not scroll for a viewer who reads elsewhere. */
 export function useFollowing({ messages, scroller, isBehind, onSeen }: Followed): Following {
   const isAtEnd = useRef(true)
   const [isFollowing, setFollowing] = useState(true)
@@ -51,7 +51,7 @@ export function useFollowing({ messages, scroller, isBehind, onSeen }: Followed)
   function look(box: HTMLElement): boolean {
     const { top, height } = last.current
     const isUp = box.scrollTop < top - 2
-    // Rendering, growing and dropping messages also scroll: only a person leaves the end.
+    // The view also scrolls when messages are rendered, grow or are dropped, but only a scroll by a person leaves the end.
     const isMoved = box.scrollHeight !== height && !isGesture()
     if (isNearEnd(box)) isAtEnd.current = true
     else if (isUp && !isMoved) isAtEnd.current = false
@@ -88,7 +88,7 @@ function useStayingAtEnd(
   isAtEnd: RefObject<boolean>,
   toEnd: () => void,
 ): void {
-  // biome-ignore lint/correctness/useExhaustiveDependencies: with each change of a message the end may lie elsewhere
+  // biome-ignore lint/correctness/useExhaustiveDependencies: each change of a message can move the end
   useLayoutEffect(() => {
     if (isAtEnd.current) toEnd()
   }, [messages, isAtEnd, toEnd])
@@ -105,7 +105,7 @@ function useStayingAtEnd(
 function useSeeing({ messages, scroller, isBehind, onSeen }: Followed, isAtEnd: RefObject<boolean>): void {
   const seen = useRef(onSeen)
   seen.current = onSeen
-  // biome-ignore lint/correctness/useExhaustiveDependencies: what is uncovered is seen
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the viewer also sees messages when they are uncovered
   useLayoutEffect(() => {
     const look = () => {
       const last = messages.at(-1)
@@ -125,7 +125,7 @@ interface KeepingNewest {
   keepNewest(count: number): void
 }
 
-/** Drops old messages while the end is in view; a viewer who reads elsewhere keeps all. */
+/** Drops old messages while the end is in view. A viewer who reads elsewhere keeps all messages. */
 export function useKeepingNewest({ count, following, list, keepNewest }: KeepingNewest): void {
   const { isAtEnd, isFollowing } = following
   useEffect(() => {

@@ -53,7 +53,7 @@ const USES = [
   ['50', '50'],
 ] as const
 
-/** The links with which people join a space by themselves. */
+/** The links with which people can join a space without being added. */
 export function JoinLinks({ spaceId }: { spaceId: string }) {
   const { connection } = useSession()
   const { data } = useAsk(JOIN_LINKS, { spaceId })
@@ -65,7 +65,7 @@ export function JoinLinks({ spaceId }: { spaceId: string }) {
   })
   const revoke = useDo(async (id: string) => {
     const { revokeJoinLink } = await connection.ask(REVOKE_JOIN_LINK, { id })
-    // The link may have ended in the meantime.
+    // The link may have expired or been revoked in the meantime.
     if (revokeJoinLink.__typename !== 'NotFoundError') payloadOf(revokeJoinLink, 'RevokeJoinLinkPayload')
     setRevokedId(null)
   })
@@ -75,7 +75,8 @@ export function JoinLinks({ spaceId }: { spaceId: string }) {
       <h3>Join links</h3>
       <p className="hint">
         Everybody with an account on this server who has the link can join, and can then read all messages, including
-        earlier ones. A link also ends when its creator leaves the space, and all links end when a person is removed.
+        earlier ones. A link also stops working when its creator leaves the space, and all links do when a person is
+        removed.
       </p>
       {links.length === 0 && data !== undefined && <p className="hint">There is no valid link now.</p>}
       <ul className="member-list">

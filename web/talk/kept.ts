@@ -1,12 +1,12 @@
-// Drafts and unsent messages, in the storage of this browser, by person: closing the tab loses nothing.
+// Stores drafts and unsent messages in this browser, by person, so that closing the tab loses nothing.
 const PREFIX = 'parley.kept.'
 
-/** @param threadId the message on which a thread hangs */
+/** @param threadId the first message of the thread */
 export const draftKey = (humanId: string, spaceId: string, threadId?: string) =>
   [`${PREFIX}draft.${humanId}.${spaceId}`, threadId].filter(Boolean).join('.')
 export const unsentKey = (humanId: string) => `${PREFIX}unsent.${humanId}`
 
-/** The storage may be full, or turned off. */
+/** The browser's storage can be full, or turned off. */
 export function keep(key: string, text: string | null): void {
   try {
     if (text === null) localStorage.removeItem(key)
@@ -22,7 +22,7 @@ export function keptAt(key: string): string | null {
   }
 }
 
-/** At sign-out. */
+/** Called at sign-out. */
 export function forgetKept(): void {
   try {
     for (const key of Object.keys(localStorage)) if (key.startsWith(PREFIX)) localStorage.removeItem(key)

@@ -5,7 +5,7 @@ import { Icon } from '../ui/icons.tsx'
 import type { Surface } from './message-menu.tsx'
 import { mayReact, mayReply, useMessageVerbs } from './message-verbs.tsx'
 
-// The first load goes without it.
+// Loaded separately, to keep the first load small.
 const load = () => import('./message-menu.tsx')
 const MessageSurface = lazy(() => load().then(({ MessageSurface: surface }) => ({ default: surface })))
 

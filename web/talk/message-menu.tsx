@@ -16,7 +16,7 @@ import { mayDelete, mayEdit, mayReact, mayReply, textOf, type useMessageVerbs } 
 import { DELETE_MESSAGE, REACTIONS } from './operations.ts'
 import { useReact } from './reactions.tsx'
 
-/** The open part of a message's menu: the menu itself, or the view that was chosen there. */
+/** The open part of a message's menu: the menu itself, or the view of a chosen entry. */
 export type Surface = 'menu' | 'react' | 'who' | 'delete'
 
 interface SurfaceProps {
@@ -25,7 +25,7 @@ interface SurfaceProps {
   surface: Surface
   onSurface(next: Surface | null): void
   anchor: RefObject<HTMLElement | null>
-  /** The button that opened it, which gets the focus back. */
+  /** The button that opened the menu, which gets the focus back. */
   opener: RefObject<HTMLElement | null>
 }
 
@@ -59,12 +59,12 @@ interface Verb {
   /** The view that opens instead of the menu. */
   opens?: Surface
   act?(): void
-  /** Another element gets the focus. */
+  /** Whether the action moves the focus to another element, so that the menu does not return it. */
   movesFocus?: boolean
   isDangerous?: boolean
 }
 
-/** Add what else can be done with a message here. */
+/** Add further actions on messages here. */
 function useVerbs({ message, verbs }: SurfaceProps): Verb[] {
   const session = useSession()
   const [, go] = useLocation()
@@ -202,7 +202,7 @@ function ConfirmDeletion({ message, onClose }: { message: Message; onClose(): vo
         {textOf(message).slice(0, 280) || 'A message without text'}
       </blockquote>
       <p className="hint">
-        Its text, files and reactions are removed for everybody, also from what agents read later. Others see that
+        Its text, files and reactions are removed for everybody, and agents no longer read them. Others still see that
         {message.sender.id === humanId ? ' you deleted' : ` ${message.sender.name} had sent`} a message. This cannot be
         undone.
       </p>

@@ -6,16 +6,16 @@ import type { Session } from '../session.tsx'
 interface MessageVerbs {
   spaceId: string
   routing: Space['routing']
-  /** The message on which the shown thread hangs; null in the conversation of the space. */
+  /** The first message of the shown thread; null in the conversation of the space. */
   threadId: string | null
-  /** Opens the thread on a message. Null in a thread. */
+  /** Opens the thread of a message; null in a thread. */
   openThread: ((rootId: string) => void) | null
   /** The message whose text is being edited. */
   editingId: string | null
   edit(messageId: string | null): void
   /** Puts the text of a message into the field for a new one. */
   quote(message: Message): void
-  /** Shows a few words for a moment, and announces them. */
+  /** Shows a few words for a moment, and announces them to screen readers. */
   tell(words: string): void
 }
 
@@ -58,7 +58,7 @@ export const textOf = ({ parts }: Pick<Message, 'parts'>): string =>
 
 type Who = Pick<Session, 'isHuman' | 'isAdmin' | 'humanId'>
 
-/** The server decides; these rules decide what is offered. */
+/** Decides which actions are offered. The server has the final decision. */
 export const mayEdit = ({ sender, status, deletedAt, parts }: Message, { isHuman, humanId }: Who): boolean =>
   isHuman &&
   sender.id === humanId &&

@@ -18,19 +18,19 @@ import { Reactions } from './reactions.tsx'
 
 interface MessageViewProps {
   message: Message
-  /** The first message of its day: the day is shown above it. */
+  /** Whether this is the first message of its day, above which the day is shown. */
   isFirstOfDay: boolean
-  /** The first message that the viewer has not read. */
+  /** Whether this is the first message that the viewer has not read. */
   isFirstUnread: boolean
-  /** Whether the message directly follows one by the same sender, so that the header is omitted. */
+  /** Whether the message directly follows one from the same sender, so that the header is left out. */
   isContinued: boolean
-  /** The message after `#` in the address. */
+  /** Whether this is the message after `#` in the URL. */
   isTarget: boolean
   /** The thread of the message. */
   thread: ThreadSummary | undefined
 }
 
-/** The plain text of a message, used if it cannot be rendered. */
+/** A message as plain text, for when it cannot be rendered. */
 export const plainMessage = ({ sender, parts }: Message) => [`${sender.name}:`, ...parts.map(plainPart)].join('\n')
 
 function plainPart(part: MessagePart): string {
@@ -48,12 +48,12 @@ const STATUS_WORDS: Record<string, string> = {
   INTERRUPTED: 'was interrupted',
 }
 
-/** A message with its origin, outcomes and cost. Rendered again only when it changes. */
+/** A message with its origin, outcomes and cost. Memoized, so that it renders again only when it changes. */
 export const MessageView = memo(function MessageView(props: MessageViewProps) {
   const { message, isFirstOfDay, isFirstUnread, isContinued, isTarget, thread } = props
   const { id, sender, status, parts } = message
   const isAgent = sender.kind === 'AGENT'
-  // The first message of an open thread is also in the conversation, which has the id.
+  // The first message of an open thread is also in the conversation, where the element with the id is.
   const isShownTwice = useMessageVerbs()?.threadId === id
   return (
     <>
@@ -97,7 +97,7 @@ export const MessageView = memo(function MessageView(props: MessageViewProps) {
   )
 })
 
-/** The number of replies, with a mark if there are new ones. Opens the thread. */
+/** The number of replies, marked if some are new. Opens the thread. */
 function ThreadLine({ message: { id, sender }, thread }: { message: Message; thread: ThreadSummary }) {
   const openThread = useMessageVerbs()?.openThread
   if (openThread == null) return null
@@ -120,7 +120,7 @@ function ThreadLine({ message: { id, sender }, thread }: { message: Message; thr
   )
 }
 
-/** The parts of a message; while its text is edited, a form in place of the texts. */
+/** The parts of a message. While its text is being edited, a form replaces the texts. */
 function Content({ message }: { message: Message }) {
   const verbs = useMessageVerbs()
   if (message.deletedAt !== null) return <p className="deleted">This message was deleted.</p>
@@ -188,7 +188,7 @@ function MessageHead({ message: { id, sender, actingAdmin, createdAt, mentions, 
   )
 }
 
-/** Usage of all runs that the message started. */
+/** The usage of all runs that the message started. */
 function Cost({ message: { rootUsage } }: { message: Message }) {
   if (rootUsage === null || rootUsage.totalTokens === 0) return null
   const { totalTokens, costUsd } = rootUsage
@@ -206,7 +206,7 @@ const ORIGIN_WORDS: Record<string, string> = {
   INBOX: 'its inbox',
 }
 
-/** Why the message was posted, if the trigger was outside this space. */
+/** Why the message was posted, if its trigger was outside of this space. */
 function Origin({ message: { origin } }: { message: Message }) {
   if (origin === null) return null
   const { triggerType, triggerName, triggerSenderName, triggerSpaceId, triggerSpaceName, triggerMessage } = origin

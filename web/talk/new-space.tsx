@@ -16,9 +16,9 @@ import { ROUTINGS } from './space-details.tsx'
 interface NewSpaceProps {
   open: boolean
   onOpenChange(open: boolean): void
-  /** Chosen at first: somebody with whom the viewer has no space of their own yet. */
+  /** The person who is chosen at first, with whom the viewer does not share a space for two yet. */
   person?: { id: string; name: string } | null
-  /** Called after the new space was opened. */
+  /** Called after the new space has been opened. */
   onMade(): void
 }
 
@@ -51,7 +51,7 @@ function NewSpaceForm({ person = null, onDone, onMade }: FormProps) {
       routing,
       memberIds,
       adminAgentId: routing === 'ADMIN' ? (memberIds.find((id) => id.startsWith('agt_')) ?? null) : null,
-      // If absent, the server's default for new spaces applies.
+      // If the field is absent, the server's default for new spaces applies.
       ...(values.get('confidential') === 'on' ? { confidential: true } : {}),
     }
     const { space } = payloadOf((await connection.ask(CREATE_SPACE, { input })).createSpace, 'CreateSpacePayload')
@@ -65,7 +65,7 @@ function NewSpaceForm({ person = null, onDone, onMade }: FormProps) {
     setChosen(next)
   }
   const listed = (people.data?.humans.edges ?? []).map(({ node }) => node)
-  // The chosen person comes first, even if the list is longer than what is shown.
+  // The chosen person comes first, even if the list is longer than the page shows.
   const found =
     person === null || search.people !== ''
       ? listed
@@ -118,7 +118,7 @@ function NewSpaceForm({ person = null, onDone, onMade }: FormProps) {
 }
 
 const MOST_SHOWN = 12
-/** With more choices than this, they can be searched. */
+/** A longer list of choices has a search field. */
 const MOST_UNSEARCHED = 8
 
 interface ChoicesProps {
@@ -128,7 +128,7 @@ interface ChoicesProps {
   search: string
   onSearch(search: string): void
   onToggle(id: string): void
-  /** The next step, shown if there are no people. */
+  /** The next step to take, shown if there are no people. */
   none: string
 }
 

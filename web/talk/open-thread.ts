@@ -10,21 +10,21 @@ export interface Target {
   seq: number
 }
 
-/** The open thread of a space, and the message that an address leads to. */
+/** The open thread of a space, and the message to which the URL points. */
 export interface OpenThread {
   /** The first message of the open thread. */
   rootId: string | null
   /** The message after `#` in the URL, if it is not a reply. */
   target: Target | null
-  /** The message after `#` in the address, if it is a reply of the open thread. */
+  /** The message after `#` in the URL, if it is a reply in the open thread. */
   targetReply: Target | null
   open(rootId: string): void
   close(): void
 }
 
 /**
- * The address names the open thread: `?thread=msg_…`. An address with only a reply after `#`, or that names a reply as the
- * thread, opens the thread of the reply.
+ * The URL contains the open thread: `?thread=msg_…`. If the URL has only a reply after `#`, or contains a reply as the thread,
+ * the thread of the reply opens.
  */
 export function useOpenThread(spaceId: string): OpenThread {
   const [params] = useSearchParams()
@@ -45,7 +45,7 @@ export function useOpenThread(spaceId: string): OpenThread {
   const opener = useRef<Element | null>(null)
   const open = useCallback(
     (id: string) => {
-      // When the thread closes, the menu of a message no longer exists, but its buttons do.
+      // When the thread closes, the menu that opened it no longer exists, but the buttons of the message do.
       opener.current = document.getElementById(id)?.querySelector('.thread-line, [aria-haspopup="menu"]') ?? null
       go(`/spaces/${spaceId}?thread=${id}`)
     },

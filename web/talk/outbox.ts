@@ -12,16 +12,16 @@ export interface Unsent {
   mentionedIds: string[]
   /** The first message of its thread. Absent outside of threads. */
   replyToId?: string
-  /** The same for all attempts: a message whose response was lost is not posted twice. */
+  /** All attempts have the same key, so that a message whose response was lost is not posted twice. */
   idempotencyKey: string
-  /** Why the server refused it. Null while it is retried automatically. */
+  /** Why the server refused the message; null while it is retried automatically. */
   refusal: string | null
 }
 
-/** The messages that wait until the server responds, of all spaces, in the order in which they were written. */
+/** The messages of all spaces that wait until the server responds, in the order in which they were written. */
 export interface Outbox extends Observable<readonly Unsent[]> {
   add(message: Omit<Unsent, 'refusal'>): void
-  /** Retries at once; with a key, also that message if it was refused. */
+  /** Retries at once. With a key, also retries the message with that key if it was refused. */
   retry(idempotencyKey?: string): void
   discard(idempotencyKey: string): void
   /** Sends until the returned function is called. */
@@ -32,7 +32,7 @@ const FIRST_PAUSE_MS = 1000
 const LONGEST_PAUSE_MS = 30_000
 const MAY_PASS = ['NETWORK', 'INTERNAL_SERVER_ERROR', 'RATE_LIMITED']
 
-/** Whether the same message may be accepted later. */
+/** Returns whether the server may accept the same message later. */
 export const mayPass = ({ code }: ParleyError): boolean => MAY_PASS.includes(code)
 
 export function createOutbox(connection: Connection, humanId: string): Outbox {
@@ -52,7 +52,7 @@ export function createOutbox(connection: Connection, humanId: string): Outbox {
 
   const drop = (idempotencyKey: string) => set(unsent.filter((one) => one.idempotencyKey !== idempotencyKey))
 
-  /** Sends one after the other. Resolves to the failure after which a pause is needed. */
+  /** Sends the messages one after the other. Resolves to the failure that requires a pause. */
   async function sendAll(): Promise<ParleyError | null> {
     for (;;) {
       const next = unsent.find(({ refusal }) => refusal === null)

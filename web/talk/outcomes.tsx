@@ -27,7 +27,7 @@ const WORDS: Record<string, string> = {
   FAILED: 'failed',
 }
 
-/** Describes the outcome of the message for an agent. For a persistent agent: it will read the message, is reading it, or has read it. */
+/** Describes the outcome of the message for an agent. A persistent agent will read the message, is reading it, or has read it. */
 function wordsOf({ kind, run }: Outcome): string {
   if (kind === 'INBOX' && run !== null) return run.status === 'COMPLETED' ? 'read this' : 'is reading this'
   return WORDS[kind] ?? kind.toLowerCase()
@@ -80,9 +80,9 @@ export function Outcomes({ message }: { message: Message }) {
 
 interface OutcomeListProps {
   message: RoutedMessage
-  /** Null if the rule of the space is not known. */
+  /** The rule of the space; null if it is not known. */
   space: SpaceRule | null
-  /** Also shows why an agent was woken whose reason is about what it did. */
+  /** Whether to show why each agent was woken, too, if its recorded reason only says what the agent did. */
   withRule?: boolean
 }
 
@@ -113,12 +113,12 @@ interface Group {
   why: string | undefined
 }
 
-/** The outcomes that follow from the rule of the space alone. */
+/** Outcomes that depend only on the rule of the space. */
 const RULED: readonly Outcome['kind'][] = ['RUN', 'NOT_ROUTED']
-/** The outcomes of agents that the rule has woken, whose reason is about something else. */
+/** Outcomes of agents that were woken by the rule, but whose reason is about something else. */
 const READ: readonly Outcome['kind'][] = ['SKIPPED', 'FAILED']
 
-/** Up to three agents have a line each; more with the same outcome share one. */
+/** Up to three agents have a line each. If more have the same outcome, they share a line. */
 function groupsOf(message: RoutedMessage, space: SpaceRule | null): Group[] {
   const { outcomes } = message
   const whyOf = ({ agent, kind, reason }: Outcome) => {
@@ -161,7 +161,7 @@ function OutcomeLine({ outcomes, why, rule }: Group & { rule: string | null }) {
   )
 }
 
-/** `Iris woke · 2 agents were not woken`. */
+/** Returns a summary such as `Iris woke · 2 agents were not woken`. */
 function summaryOf(outcomes: readonly Outcome[]): string {
   const kinds = Map.groupBy(outcomes, wordsOf)
   const lines = [...kinds].map(([words, of]) => {
@@ -175,7 +175,7 @@ function summaryOf(outcomes: readonly Outcome[]): string {
 const plural = (words: string) =>
   words.replace(/^was /, 'were ').replace(/^is /, 'are ').replace(/^has /, 'have ').replaceAll(' it ', ' they ')
 
-/** The agents that did not wake because of a budget, with links to the budgets for an operator. */
+/** The agents that did not wake because of an exhausted budget, with links to the budgets for an operator. */
 function OverBudget({ outcomes }: { outcomes: readonly Outcome[] }) {
   const { isAdmin } = useSession()
   if (outcomes.length === 0) return null

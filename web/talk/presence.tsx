@@ -31,7 +31,7 @@ export function PresenceDot({ presence }: { presence: Presence }) {
 
 const MOST_NAMED = 3
 
-/** “Alice is typing…” */
+/** Returns words such as “Alice is typing…”. */
 export function TypingLine({ names }: { names: readonly string[] }) {
   const words =
     names.length > MOST_NAMED
@@ -46,14 +46,14 @@ export function TypingLine({ names }: { names: readonly string[] }) {
 
 const EVERY_MS = 3000
 
-/** Returns a function to call on each key press, which reports every few seconds to the server that the viewer is typing. */
+/** Returns a function to call on each key press. Every few seconds, it reports to the server that the viewer is typing. */
 export function useTypingSignal(spaceId: string): () => void {
   const { connection } = useSession()
   const lastAt = useRef(Number.NEGATIVE_INFINITY)
   return () => {
     if (performance.now() - lastAt.current < EVERY_MS) return
     lastAt.current = performance.now()
-    // Typing is only a hint, so a failure does not matter.
+    // Ignore a failure, because the report is only a hint.
     connection.ask(SET_TYPING, { spaceId }).catch(() => {})
   }
 }

@@ -6,12 +6,12 @@ import { MARK_READ } from './operations.ts'
 const READ_PAUSE_MS = 400
 
 /**
- * Marks messages as read after a short delay, together with all messages seen in the meantime. A reply moves the read
- * marker of its thread, any other message that of the space: create one instance for each.
+ * Marks messages as read after a short delay, together with all messages seen in the meantime. A reply moves the read marker of
+ * its thread, and any other message that of the space, so create one instance for each.
  */
 export function useReading(spaceId: string, onMarked?: (seq: number) => void): (message: Message) => void {
   const { connection, isHuman, actingUntil } = useSession()
-  // The server moves the read marker only for the person.
+  // Only people have a read marker.
   const isReading = isHuman && actingUntil === null
   const marked = useRef(0)
   const seen = useRef<Message | null>(null)

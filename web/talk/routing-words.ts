@@ -1,6 +1,6 @@
 import type { Space } from '../../client/index.ts'
 
-/** Which agents a message wakes, by routing. */
+/** Which agents a message wakes, for each routing. */
 export const ROUTING_WORDS: Record<Space['routing'], string> = {
   BROADCAST: 'In this space, every message wakes every agent.',
   ADMIN: 'In this space, messages wake the admin agent, which involves the others.',
@@ -14,13 +14,13 @@ const AFTER_RUN =
 const ONE_AT_A_TIME =
   'In this space, a message wakes one agent: the one that it mentions, or else the one whose turn it is.'
 
-/** Recorded reasons that name a routing, by a part of them, in the words that the console uses everywhere. */
+/** The words that the console uses for recorded reasons that contain one of these parts. */
 const REASONS: readonly (readonly [part: string, words: string])[] = [
   ['BROADCAST wakes every agent', ROUTING_WORDS.BROADCAST],
   ['Another agent was mentioned, and in this space', NARROWED],
   ["Under ADMIN routing an agent's message", BY_MENTION],
   ["Under ADMIN routing a human's message", 'In this space, a person’s message wakes only the admin agent.'],
-  ['This agent is the admin agent.', 'In this space, a person’s message wakes the admin agent, and this is it.'],
+  ['This agent is the admin agent.', 'In this space, a person’s message wakes this agent, which is the admin agent.'],
   ["Under MENTION_CHAIN routing an agent's message", AFTER_RUN],
   ["this agent's turn", `${ONE_AT_A_TIME} It was this agent’s turn.`],
   ['Another agent was picked.', `${ONE_AT_A_TIME} That was another agent.`],
@@ -40,7 +40,7 @@ export interface SpaceRule {
   mentionNarrows?: boolean
 }
 
-/** Returns the rule by which a message wakes an agent or does not, for viewers who do not get the recorded reason. */
+/** Returns the rule by which a message wakes an agent or does not, for viewers who may not see the recorded reason. */
 export function ruleFor(agentId: string, { mentions, sender }: RoutedMessage, space: SpaceRule): string {
   if (mentions.some(({ id }) => id === agentId)) return 'This agent was mentioned.'
   const { routing, mentionNarrows = false } = space

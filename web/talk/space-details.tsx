@@ -39,7 +39,7 @@ interface SpaceDetailsProps {
   onOpenChange(open: boolean): void
 }
 
-/** The members of a space and its settings, then what people look up or change less often. */
+/** The members of a space and its settings, followed by less frequently used sections. */
 export function SpaceDetails({ space, presence, activity, open, onOpenChange }: SpaceDetailsProps) {
   const agents = space.members.filter(({ kind }) => kind === 'AGENT')
   const people = space.members.filter(({ kind }) => kind === 'HUMAN')
@@ -82,7 +82,7 @@ export function SpaceDetails({ space, presence, activity, open, onOpenChange }: 
   )
 }
 
-/** `waiting`: for people, a service or a message. */
+/** Returns what an agent is doing. `waiting`: for people, a service or a message. */
 function stateOfAgent(activity: readonly AgentActivity[], agentId: string): string {
   const { active = false, runs = [] } = activity.find(({ agent }) => agent.id === agentId) ?? {}
   if (active || runs.some(({ status }) => status === 'RUNNING')) return 'running'
@@ -148,7 +148,7 @@ function Members({ title, members, space, stateOf }: MembersProps) {
 function wordsOfLeaving(leaver: Space['members'][number] | null, isViewer: boolean): string {
   if (isViewer) return 'You can no longer read or write here. To return, a member or an admin has to add you again.'
   if (leaver?.kind === 'AGENT') return `${leaver.name} no longer receives messages of this space. You can add it again.`
-  return `${leaver?.name ?? ''} can no longer read or write here, until a member or an admin adds them again. All join links of this space end.`
+  return `${leaver?.name ?? ''} can no longer read or write here, until a member or an admin adds them again. All join links of this space stop working.`
 }
 
 function AddAgent({ space }: { space: Space }) {
@@ -195,7 +195,7 @@ interface AddMemberProps {
   found: { id: string; name: string; kind: string; description?: string | null }[]
   search: string
   onSearch(search: string): void
-  /** Shown if nobody is found: what to do instead. */
+  /** Advice that is shown if nobody is found. */
   nobody: string
   /** Shown if there is nobody to add; undefined while the list is loading. */
   nobodyElse: string | undefined
@@ -203,7 +203,7 @@ interface AddMemberProps {
 
 const MOST_SUGGESTED = 3
 const MOST_FOUND = 6
-/** A shorter list of people or agents is complete. */
+/** A list of people or agents that is shorter than this is complete. */
 const LEAST_PAGE = 20
 
 function AddMember({ label, space, found, search, onSearch, nobody, nobodyElse }: AddMemberProps) {

@@ -1,6 +1,6 @@
 import { useCallback, useEffect, useRef } from 'react'
 
-/** Returns a function with a stable identity that calls the latest given function. */
+/** Returns a function whose identity never changes, and which calls the latest given function. */
 export function useStable(act: () => void): () => void {
   const newest = useRef(act)
   useEffect(() => {

@@ -6,7 +6,7 @@ import { Refused } from '../ui/notice.tsx'
 
 const storageKey = (spaceId: string) => `parley.suggestions.${spaceId}`
 
-/** Offers messages in a space, in this tab. */
+/** Offers messages in a space, for this tab only. */
 export function suggest(spaceId: string, texts: readonly string[]): void {
   if (texts.length === 0) sessionStorage.removeItem(storageKey(spaceId))
   else sessionStorage.setItem(storageKey(spaceId), JSON.stringify(texts))

@@ -18,7 +18,7 @@ interface ThreadPanelProps extends Pick<LiveSpace, 'thread' | 'readThread' | 'se
   space: Space
   /** The first message of the thread. */
   rootId: string
-  /** The reply after `#` in the address. */
+  /** The reply after `#` in the URL. */
   target: Target | null
   onClose(): void
 }
@@ -51,14 +51,14 @@ export function ThreadPanel({ space, rootId, target, thread, readThread, send, o
   const read = useReading(space.id, onMarked)
   const onSeen = useCallback(
     (message: Message) => {
-      // The read marker of the space is not moved: the messages before this one may not have been read.
+      // Do not move the read marker of the space, because messages before this one can be unread.
       if (message.threadRootId !== null) read(message)
     },
     [read],
   )
   useEscape(onClose)
   useEffect(() => {
-    // The menu from which the panel was opened returns the focus first.
+    // Waits, because the menu that opened the panel first returns the focus.
     const frame = requestAnimationFrame(() => (composer.current === null ? panel.current : composer.current)?.focus())
     return () => cancelAnimationFrame(frame)
   }, [])
@@ -128,7 +128,7 @@ export function ThreadPanel({ space, rootId, target, thread, readThread, send, o
 function useEscape(onEscape: () => void): void {
   useEffect(() => {
     const onKey = ({ key, target, defaultPrevented, isComposing }: KeyboardEvent) => {
-      // An input method ends its composition with the same key.
+      // An input method uses the same key to end its composition.
       if (key !== 'Escape' || defaultPrevented || isComposing) return
       const isAbove = target instanceof Element && target.closest('[role="dialog"], [role="menu"]') !== null
       if (!isAbove) onEscape()

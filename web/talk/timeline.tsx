@@ -19,7 +19,7 @@ interface TimelineProps {
   loadEarlier(): Promise<void>
   loadUntil(seq: number): Promise<void>
   keepNewest(count: number): void
-  /** The message after `#` in the address. */
+  /** The message after `#` in the URL. */
   target: { id: string; seq: number } | null
   /** Called with the newest complete message while the end is in view. */
   onSeen(message: Message): void
@@ -44,7 +44,7 @@ export function Timeline({ label = 'Conversation', state, target, onSeen, isBehi
   const [error, setError] = useState<ParleyError | null>(null)
   const [first] = messages
   const lastFirst = useRef(first?.id)
-  // Messages were added or dropped before the first one: the scroll position must not change.
+  // Messages were added or dropped at the start, so the scroll position must be kept.
   const isShifted = lastFirst.current !== first?.id && lastFirst.current !== undefined
   lastFirst.current = first?.id
   const [unread, setUnread] = useState<SpaceState['firstUnread']>(null)
@@ -58,7 +58,7 @@ export function Timeline({ label = 'Conversation', state, target, onSeen, isBehi
     isBehind,
     onSeen: (last) => {
       setSeenUpTo(last.seq)
-      // A streaming message counts as read when it is complete; the messages before it are read now.
+      // A streaming message is marked as read when it is complete, and the messages before it at once.
       const whole = messages.findLast(({ status }) => status !== 'STREAMING')
       if (whole !== undefined) onSeen(whole)
     },
@@ -88,7 +88,7 @@ export function Timeline({ label = 'Conversation', state, target, onSeen, isBehi
         ref={scroller}
         onScroll={onScroll}
         {...gestures}
-        // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls is reached by the keyboard
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: keyboard users need the focus to scroll this region
         tabIndex={0}
         aria-label={label}
       >
@@ -106,7 +106,7 @@ export function Timeline({ label = 'Conversation', state, target, onSeen, isBehi
           shift={isShifted}
           bufferSize={300}
           data={messages}
-          // A typed text stays when the message is scrolled away.
+          // The message with an open edit form stays mounted when it is scrolled out of view, so that the text is not lost.
           {...(edited < 0 ? {} : { keepMounted: [edited] })}
         >
           {(message, at) => (
@@ -147,7 +147,7 @@ export function Timeline({ label = 'Conversation', state, target, onSeen, isBehi
   )
 }
 
-/** Outside the component, whose closure would keep the old messages alive. */
+/** Defined outside of the component, whose closure would keep old messages in memory. */
 function useLoading(loadEarlier: () => Promise<void>, setError: (error: ParleyError | null) => void): () => void {
   return useCallback(() => {
     setError(null)
@@ -161,7 +161,10 @@ interface Filling {
   load(): void
 }
 
-/** If everything fits into a tall window, nobody can scroll up, so earlier messages are loaded until the window scrolls. */
+/**
+ * In a tall window into which everything fits, nobody can scroll up. So earlier messages are loaded until the window can
+ * scroll.
+ */
 function useFilling({ scroller, mayLoad, load }: Filling): void {
   useEffect(() => {
     const box = scroller.current
@@ -184,7 +187,7 @@ function continues(before: Message | undefined, message: Message): boolean {
 
 interface Targeting {
   target: { id: string; seq: number } | null
-  /** The position in the window where the message should appear. */
+  /** Where in the window the message should appear. */
   align: 'start' | 'center'
   state: Shown
   loadUntil(seq: number): Promise<void>

@@ -3,18 +3,18 @@ import { useAsk } from '../ask.ts'
 import { useSession } from '../session.tsx'
 import { UNREAD_THREADS } from './operations.ts'
 
-/** The API returns no more. */
+/** The maximum that the API returns. */
 const MOST_THREADS = 20
 const LONGEST_EXCERPT = 120
 
 interface UnreadThreadsProps {
   spaceId: string
-  /** The open thread, which is being read. */
+  /** The open thread, which the viewer is reading. */
   openId: string | null
   onOpen(rootId: string): void
 }
 
-/** Links to the threads with new replies, whose first messages may be far up, or deleted. */
+/** Links to the threads with new replies, whose first messages can be far up, or deleted. */
 export function UnreadThreads({ spaceId, openId, onOpen }: UnreadThreadsProps) {
   const { viewer } = useSession()
   const list = useRef<HTMLDetailsElement>(null)

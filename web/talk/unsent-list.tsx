@@ -10,7 +10,7 @@ const OutboxContext = createContext<Outbox | null>(null)
 /** Null for viewers who cannot post. */
 export const useOutbox = (): Outbox | null => use(OutboxContext)
 
-/** Sends the unsent messages, whichever page is open. */
+/** Sends the unsent messages, regardless of which page is open. */
 export function OutboxProvider({ children }: { children: ReactNode }) {
   const { connection, humanId } = useSession()
   const outbox = useMemo(() => (humanId === null ? null : createOutbox(connection, humanId)), [connection, humanId])
@@ -27,7 +27,7 @@ export function useUnsent(spaceId: string): readonly Unsent[] {
   return useMemo(() => all.filter((one) => one.spaceId === spaceId), [all, spaceId])
 }
 
-/** @param replyToId shows only messages to this thread; absent: only those outside of threads */
+/** @param replyToId shows only messages to this thread; if absent, only messages outside of threads */
 export function UnsentList({ spaceId, replyToId }: { spaceId: string; replyToId?: string | undefined }) {
   const outbox = useOutbox()
   const unsent = useUnsent(spaceId).filter((one) => one.replyToId === replyToId)

@@ -9,9 +9,9 @@ import { sizeInWords } from './file-view.tsx'
 interface Upload {
   key: number
   file: File
-  /** From 0 to 1. */
+  /** The progress, from 0 to 1. */
   progress: number
-  /** Set once the file is stored. */
+  /** The id of the file; set once the file is stored. */
   id: string | null
   error: string | null
   abort(): void
@@ -25,7 +25,7 @@ export interface Uploads {
   add(files: Iterable<File>): void
   retry(key: number): void
   remove(key: number): void
-  /** Removes files that were sent. */
+  /** Removes the files that were sent. */
   forget(ids: readonly string[]): void
 }
 
@@ -85,7 +85,7 @@ function outcomeOf({ status, responseText }: XMLHttpRequest): Partial<Upload> {
   }
 }
 
-/** Attaches files that are dropped anywhere on an element. The browser would leave the page and open them. */
+/** Attaches files that are dropped anywhere on an element. By default, the browser would leave the page and open them. */
 export function useFileDrop(composer: RefObject<{ attach(files: Iterable<File>): void } | null>) {
   return useMemo(() => {
     const hasFiles = ({ dataTransfer }: DragEvent) => dataTransfer.types.includes('Files')
@@ -126,7 +126,7 @@ export function UploadList({ uploads: { all, retry, remove } }: { uploads: Uploa
 
 const PICTURE_PX = 32
 
-/** A small picture of an image, or an icon. It is drawn, because the page may not load images from `blob:` addresses. */
+/** Shows a small version of an image, or an icon. Drawn on a canvas, because the page may not load images from `blob:` URLs. */
 function SmallPicture({ file }: { file: File }) {
   const canvas = useRef<HTMLCanvasElement>(null)
   const [isDrawn, setDrawn] = useState(false)
@@ -141,7 +141,7 @@ function SmallPicture({ file }: { file: File }) {
       picture.close()
       setDrawn(!isGone)
     }
-    // Formats that the browser cannot decode keep the icon.
+    // A format that the browser cannot decode keeps the icon.
     createImageBitmap(file).then(draw, () => {})
     return () => {
       isGone = true

@@ -1,15 +1,14 @@
-/** A bare link in a text. */
+/** A link in a text without markup. */
 export interface BareLink {
   words: string
   address: string
 }
 
-// Each repetition is bounded, or ends at a character that no earlier one matches, so matching is linear in the
-// text.
+// Each repetition is bounded, or ends at a character that it cannot match, so matching takes time linear in the text.
 const BARE = /(?<![\w/])(?:https?:\/\/[^\s<]+|www\.[^\s<]+|[\w.+-]{1,64}@[a-z\d-]{1,63}(?:\.[a-z\d-]{1,63}){1,8})/gi
 const ENDS = /[?!.,:;*_~'"]/
 
-/** Splits a text at its bare links: `https://…`, `www.…` and email addresses. */
+/** Splits a text at its links without markup: `https://…`, `www.…` and email addresses. */
 export function linkPieces(text: string): (string | BareLink)[] {
   const pieces: (string | BareLink)[] = []
   let end = 0
@@ -28,10 +27,7 @@ function addressOf(words: string): string {
   return /^www\./i.test(words) ? `http://${words}` : `mailto:${words}`
 }
 
-/**
- * Trailing punctuation belongs to the sentence, as does a closing bracket that has no opening one in the
- * address.
- */
+/** Trailing punctuation belongs to the sentence. So does a closing bracket without an opening bracket in the URL. */
 function withoutEnd(found: string): string {
   let unopened = (found.match(/\)/g)?.length ?? 0) - (found.match(/\(/g)?.length ?? 0)
   let length = found.length

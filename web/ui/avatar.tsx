@@ -1,4 +1,4 @@
-/** People are round with warm colours, agents square with cool ones. The hue depends on the id. */
+/** Avatars of people are round with warm colours; those of agents are square with cool ones. The hue depends on the id. */
 export function Avatar({ entity, size = 32 }: { entity: { id: string; name: string; kind: string }; size?: number }) {
   const isAgent = entity.kind === 'AGENT'
   const [from, range] = isAgent ? [165, 150] : [5, 85]

@@ -3,11 +3,11 @@ import { Button } from './button.tsx'
 import { FALLBACK_TALL_PX, PlainText } from './plain-text.tsx'
 
 interface BoundaryProps {
-  /** The failed content, as a noun that follows “This”. */
+  /** The content of the children, as a noun that can follow “This”. */
   what: string
-  /** The same content as plain text, if that is useful. */
+  /** The same content as plain text, if this is useful. */
   text?: (() => string) | undefined
-  /** A new value renders the children again, because the content changed. */
+  /** When this value changes, the content has changed, so the children are rendered again. */
   version?: unknown
   /** Shown instead of the default message, if the content can be shown in another way. */
   fallback?: ReactNode
@@ -19,7 +19,7 @@ interface BoundaryState {
   version: unknown
 }
 
-/** An error boundary: an exception while rendering replaces only its children. */
+/** An error boundary: if rendering the children throws, only they are replaced. */
 export class Boundary extends Component<BoundaryProps, BoundaryState> {
   override state: BoundaryState = { hasFailed: false, version: this.props.version }
 

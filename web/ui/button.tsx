@@ -28,7 +28,7 @@ interface IconButtonProps extends Omit<ComponentProps<'button'>, 'children'> {
   icon: IconName
 }
 
-/** A button with only an icon. Its label is its accessible name and its tooltip. */
+/** A button with only an icon. The label is both its accessible name and its tooltip. */
 export function IconButton({ label, icon, className = '', ...props }: IconButtonProps) {
   return (
     <Tooltip.Root>

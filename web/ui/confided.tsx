@@ -2,7 +2,7 @@ import { Icon } from './icons.tsx'
 
 type Named = readonly { id: string; name: string }[]
 
-/** Names of confidential spaces, inline. */
+/** The names of confidential spaces, inline. */
 export function InConfidence({ spaces }: { spaces: Named }) {
   return (
     <span className="confided">
@@ -11,7 +11,7 @@ export function InConfidence({ spaces }: { spaces: Named }) {
   )
 }
 
-/** The confidential spaces that content comes from; nothing if there are none. */
+/** The confidential spaces from which content comes. Shows nothing if there are none. */
 export function Confided({ to }: { to: Named }) {
   if (to.length === 0) return null
   return (

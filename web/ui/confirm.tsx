@@ -37,13 +37,13 @@ export function Confirm({ title, open, onOpenChange, submit, isBusy, error, onCo
 }
 
 interface AskFirstProps extends Omit<ConfirmProps, 'open' | 'onOpenChange' | 'onConfirm'> {
-  /** The button that opens the question. */
+  /** Returns the button that opens the question. */
   button(ask: () => void): ReactNode
-  /** `close`: to be called when the action has succeeded. */
+  /** Performs the action. Call `close` when the action has succeeded. */
   onConfirm(close: () => void): void
 }
 
-/** A button whose action asks first. */
+/** A button that asks for confirmation before its action. */
 export function AskFirst({ button, onConfirm, ...question }: AskFirstProps) {
   const [isOpen, setOpen] = useState(false)
   return (

@@ -5,9 +5,9 @@ import { copyText } from './copy-text.ts'
 interface CopyButtonProps {
   /** Returns the text to copy. Called when the button is clicked. */
   text(): string
-  /** The content, as words that follow “Copy”. */
+  /** The copied content, as words that follow “Copy”. */
   what: string
-  /** `icon` for places with many of them. */
+  /** Use `icon` where there are many of these buttons. */
   look?: 'button' | 'icon'
 }
 

@@ -1,4 +1,4 @@
-/** Copies a text. Not every page may use the clipboard: browsers offer it on secure origins only. */
+/** Copies a text. Uses the clipboard API if the page has it: browsers offer it on secure origins only. */
 export async function copyText(text: string): Promise<void> {
   if (navigator.clipboard !== undefined) return navigator.clipboard.writeText(text)
   const field = document.createElement('textarea')

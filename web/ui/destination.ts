@@ -2,7 +2,7 @@
 export interface Destination {
   /** The complete URL. */
   href: string
-  /** The target of a link that leaves this server: the host, or the email address. Null for a link within the server. */
+  /** Where a link that leaves this server leads: the host, or the email address. Null for a link within the server. */
   elsewhere: string | null
 }
 
@@ -16,7 +16,7 @@ export function destinationOf(address: string, page: string): Destination | null
   const url = URL.parse(address, page)
   if (url === null || !PROTOCOLS.includes(url.protocol)) return null
   if (url.protocol === 'mailto:') return { href: url.href, elsewhere: url.pathname }
-  // `https://parley.example@evil.example`: user information before the host only serves to deceive.
+  // In `https://parley.example@evil.example`, the user information before the host only serves to deceive.
   url.username = ''
   url.password = ''
   return { href: url.href, elsewhere: url.origin === new URL(page).origin ? null : url.host }

@@ -7,12 +7,12 @@ interface DialogProps {
   title: string
   open: boolean
   onOpenChange(open: boolean): void
-  /** `sheet` slides in from the side and is as tall as the page. */
+  /** A `sheet` slides in from the side and is as tall as the page. */
   look?: 'card' | 'sheet'
   children: ReactNode
 }
 
-/** A modal dialog, closed by Escape, a click outside it, or its button. */
+/** A modal dialog, which is closed by Escape, a click outside of it, or its button. */
 export function Dialog({ title, open, onOpenChange, look = 'card', children }: DialogProps) {
   return (
     <Base.Root open={open} onOpenChange={onOpenChange}>

@@ -96,9 +96,9 @@ interface FormProps {
   look?: 'plain' | 'primary' | 'danger'
   /** Closes the form without submitting. */
   onBack?: () => void
-  /** A further button. */
+  /** A button next to the others. */
   button?: ReactNode
-  /** For a caller that resets the form. */
+  /** Lets the caller reset the form. */
   ref?: Ref<HTMLFormElement>
 }
 
@@ -128,7 +128,7 @@ export function Form(props: FormProps) {
   )
 }
 
-/** The end of a long form may be outside the window when the form is submitted with Enter. */
+/** If a long form is submitted with Enter, its end can be outside of the window. */
 const scrollTo = (element: Element | null) => element?.scrollIntoView({ block: 'nearest' })
 
 /** Returns the trimmed text of a field; null if it is empty. */
@@ -137,7 +137,7 @@ export function textIn(values: FormData, name: string): string | null {
   return text === '' ? null : text
 }
 
-/** @throws if it is not a number */
+/** @throws if the value is not a number */
 export function numberIn(values: FormData, name: string): number | null {
   const text = textIn(values, name)
   return text === null ? null : Number(text)

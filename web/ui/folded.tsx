@@ -1,6 +1,6 @@
 import { type ReactNode, useState } from 'react'
 
-/** A section that is closed at first. Its content is rendered, and loads its data, when it is opened. */
+/** A section that is closed at first. Its content is rendered, and loads its data, only when it is opened. */
 export function Folded({ title, children }: { title: string; children: ReactNode }) {
   const [isOpen, setOpen] = useState(false)
   return (

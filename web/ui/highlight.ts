@@ -4,13 +4,13 @@ export interface CodePiece {
   kind: 'comment' | 'string' | 'number' | 'keyword' | null
 }
 
-/** Longer code is shown in one colour: quotation marks that are never closed take quadratic time. */
+/** Code longer than this is shown in one colour, because quotation marks that are never closed take quadratic time. */
 const MOST_CHARACTERS = 10_000
 
 const HASH_COMMENTS =
   /^(sh|bash|shell|zsh|console|py|python|rb|ruby|ya?ml|toml|ini|dockerfile|make|makefile|r|perl|pl|nix)$/
 const DASH_COMMENTS = /^(sql|lua|haskell|hs|elm|ada)$/
-/** Not programs. */
+/** Languages that are not programs. */
 const PLAIN = /^(|text|txt|plain|plaintext|md|markdown|log|output|diff)$/
 
 const KEYWORDS = new Set(
@@ -40,8 +40,8 @@ function patternFor(language: string): RegExp {
 }
 
 /**
- * Splits code into pieces by rules that most programming languages share: comments, strings, numbers and keywords. A
- * parser for each language would be larger than the rest of the console.
+ * Splits code into pieces by rules that most programming languages share: comments, strings, numbers and keywords. Parsers for
+ * all languages would be larger than the rest of the console.
  */
 export function highlighted(code: string, language: string): CodePiece[] {
   const name = language.toLowerCase()

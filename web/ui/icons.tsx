@@ -46,7 +46,7 @@ const PATHS = {
 
 export type IconName = keyof typeof PATHS
 
-/** A decorative icon, next to words or in a labelled button; hidden from screen readers. */
+/** A decorative icon next to words or in a labelled button. Hidden from screen readers. */
 export function Icon({ name, size = 18 }: { name: IconName; size?: number }) {
   return (
     <svg

@@ -1,18 +1,18 @@
 export interface JsonLimits {
   characters: number
-  /** Depth of nested lists and objects; deeper ones are shown as `…`. */
+  /** The depth of nested lists and objects. Deeper ones are shown as `…`. */
   depth: number
-  /** Spaces for each level; 0 writes one line. */
+  /** The number of spaces for each level; 0 writes one line. */
   indent: number
 }
 
 const DEFAULTS: JsonLimits = { characters: 20_000, depth: 60, indent: 2 }
-/** Deeper levels are not indented further, so that the length of the text stays proportional to the value. */
+/** Deeper levels get no further indentation, so that the length of the text stays proportional to the value. */
 const INDENTED_LEVELS = 30
 
 /**
  * Writes a value as JSON within limits, which also limit the work.
- * @returns the text, and whether parts were omitted
+ * @returns the text, and whether parts were left out
  */
 export function jsonText(value: unknown, limits: Partial<JsonLimits> = {}): { text: string; isCut: boolean } {
   const { characters, depth, indent } = { ...DEFAULTS, ...limits }
@@ -69,7 +69,7 @@ export function jsonText(value: unknown, limits: Partial<JsonLimits> = {}): { te
   return { text, isCut }
 }
 
-/** Whether two values are equal as JSON, at any depth. */
+/** Returns whether two values are equal as JSON, at any depth. */
 export function isSameJson(one: unknown, other: unknown): boolean {
   const pairs: [unknown, unknown][] = [[one, other]]
   for (let pair = pairs.pop(); pair !== undefined; pair = pairs.pop()) {

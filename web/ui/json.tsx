@@ -5,19 +5,19 @@ import { jsonText } from './json-text.ts'
 const OPEN_BELOW = 320
 const LIMITS = { characters: 20_000, depth: 60 }
 const MOST = { characters: 2_000_000, depth: 1000 }
-/** Factor by which the limits grow with each request for more. */
+/** The factor by which each click on “Show more” raises the limits. */
 const GROWTH = 5
 
 interface JsonProps {
   label: string
   value: unknown
-  /** Collapsed even if it is short. */
+  /** Whether the value is collapsed even if it is short. */
   isFolded?: boolean
 }
 
 /**
- * A JSON value as text: expanded if short, collapsed if long. For a very long or deep value, the beginning is shown,
- * and more on request.
+ * A JSON value as text, expanded if it is short and collapsed if it is long. A very long or deep value is cut, with a button to
+ * show more.
  */
 export const Json = memo(function Json({ label, value, isFolded = false }: JsonProps) {
   const [limits, setLimits] = useState(LIMITS)
@@ -31,7 +31,7 @@ export const Json = memo(function Json({ label, value, isFolded = false }: JsonP
   return (
     <details className="json" open={!isFolded && text.length < OPEN_BELOW}>
       <summary>{label}</summary>
-      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls is reached by the keyboard */}
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: keyboard users need the focus to scroll this region */}
       <pre tabIndex={0}>{text}</pre>
       {isCut && (
         <p className="plain-note">

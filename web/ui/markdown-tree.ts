@@ -1,10 +1,10 @@
 import MarkdownIt, { type Env, type MarkdownIt as Parser, type Token } from 'markdown-it'
 import { type BareLink, linkPieces } from './auto-links.ts'
 
-/** An element of parsed markdown. Children that are strings are text. */
+/** An element of parsed markdown. String children are text. */
 export interface MarkdownElement {
   tag: string
-  /** For `a` and `img`, as written: not validated, not resolved. */
+  /** For `a` and `img`: the address as written, not validated and not resolved. */
   address?: string
   /** For `img`. */
   alt?: string
@@ -15,29 +15,26 @@ export interface MarkdownElement {
   /** For `th` and `td`. */
   align?: 'left' | 'center' | 'right'
   className?: string
-  /** For `pre`, as written after the fence. */
+  /** For `pre`: the language, as written after the fence. */
   language?: string
   children: MarkdownNode[]
 }
 export type MarkdownNode = MarkdownElement | string
 
-/** Why a text is not formatted. Except `SLOW`, a reason is the same whenever the text is parsed again. */
+/** Why a text is not formatted. Except for `SLOW`, parsing the text again gives the same reason. */
 export type MarkdownLimit = 'LONG' | 'DEEP' | 'MANY' | 'SLOW'
 
 export interface MarkdownLimits {
-  /** UTF-16 units of the text. */
+  /** The length of the text in UTF-16 units. */
   characters: number
-  /** Depth of nested elements. */
+  /** The depth of nested elements. */
   depth: number
-  /** Elements and texts together, which limits the DOM nodes of the page. */
+  /** The number of elements and texts together, which limits the DOM nodes of the page. */
   nodes: number
   timeMs: number
 }
 
-/**
- * Far above the length that people and models write on purpose: a text of 32,000 characters takes 10 to 40 ms and up to
- * 7,500 nodes.
- */
+/** Far more than people and models write on purpose. A text of 32,000 characters takes 10 to 40 ms and up to 7,500 nodes. */
 export const LIMITS: MarkdownLimits = { characters: 100_000, depth: 40, nodes: 8000, timeMs: 60 }
 
 /** `blocks` is null for a text that exceeds a limit. */
@@ -78,8 +75,8 @@ interface Budget {
 
 const STEPS_PER_CLOCK = 32
 /**
- * Steps that an ordinary message needs, so that a busy machine does not turn it into plain text. Each step is
- * linear and therefore fast.
+ * The number of steps that an ordinary message needs. The clock is not checked before this number, so that a busy machine does not turn the message
+ * into plain text. Each step takes linear time, so it is fast.
  */
 const FREE_STEPS = 500
 
@@ -107,9 +104,9 @@ const budgetOf = (env: Env) => env[BUDGET] as Budget
 const PARSER = createParser()
 
 function createParser(): Parser {
-  // Over its own depth limit, the parser would omit text, so our limit is lower.
+  // Beyond its own depth limit, the parser would drop text, so our limit is lower.
   const parser = new MarkdownIt({ html: false, linkify: false, typographer: false, maxNesting: 1000 })
-  // Addresses are validated when they are rendered, where the address of the page is known.
+  // Addresses are validated when they are rendered, because the address of the page is known there.
   parser.validateLink = () => true
   parser.normalizeLink = (address) => address
   parser.normalizeLinkText = (words) => words
@@ -121,7 +118,7 @@ function createParser(): Parser {
   parser.inline.ruler.before('text', 'limits', check)
   parser.block.State = class extends MarkdownIt.StateBlock {
     override push(...args: [type: string, tag: string, nesting: -1 | 0 | 1]): Token {
-      // A table creates all its cells within one rule.
+      // A table creates all its cells in one rule.
       if (args[2] >= 0) budgetOf(this.env).addNode(this.level)
       return super.push(...args)
     }
@@ -133,8 +130,8 @@ const SAME_TAGS = ['p', 'ul', 'ol', 'li', 'blockquote', 'table', 'thead', 'tbody
 const TAGS: Record<string, string> = Object.fromEntries([...SAME_TAGS.map((tag) => [tag, tag]), ['s', 'del']])
 
 /**
- * Builds the tree from a list of tokens without recursion, and counts the nodes of inline text, which the parser
- * does not count.
+ * Builds the tree from a list of tokens without recursion. Also counts the nodes of inline text, which the parser does not
+ * count.
  */
 function elementsOf(tokens: readonly Token[], budget: Budget): MarkdownElement[] {
   const root: MarkdownElement = { tag: 'root', children: [] }
@@ -146,7 +143,7 @@ function elementsOf(tokens: readonly Token[], budget: Budget): MarkdownElement[]
   return root.children.filter((node) => typeof node !== 'string')
 }
 
-/** The position in the tree for the next token. */
+/** Where in the tree the next token belongs. */
 interface Place {
   /** The open elements, innermost last. */
   open: MarkdownElement[]
@@ -176,7 +173,7 @@ function visit(token: Token, place: Place, budget: Budget): void {
   }
 }
 
-/** Nodes that the page adds to an element: the host of a link, the icon of an image. */
+/** Nodes that the page adds to an element: the host of a link, or the icon of an image. */
 const FURTHER_NODES: Record<string, number> = { a: 3, img: 5, table: 1 }
 
 function addNodes(node: MarkdownNode, depth: number, budget: Budget): void {

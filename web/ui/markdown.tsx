@@ -20,18 +20,18 @@ interface MarkdownProps {
   isGrowing?: boolean
 }
 
-/** The time limit after a person clicks “Try again”; a busy machine may need it even for ordinary text. */
+/** The time limit after a person clicks “Try again”. A busy machine may need it even for ordinary text. */
 const LONGEST_MS = 1000
 
 /**
- * Formatted text by people and models. HTML is shown as text, an image as a link to it. A text above the limits
- * of the parser is shown unformatted.
+ * Formatted text from people and models. HTML is shown as text, and an image as a link to it. A text that exceeds a limit of
+ * the parser is shown unformatted.
  */
 export const Markdown = memo(function Markdown({ text, isGrowing = false }: MarkdownProps) {
   const shown = usePaced(useDeferredValue(text))
   const [timeMs, setTimeMs] = useState(LIMITS.timeMs)
   const parsed = useMemo(() => parseMarkdown(shown, { timeMs }), [shown, timeMs])
-  // A text that only defines links has no blocks: it is shown unformatted rather than not at all.
+  // A text that only defines links has no blocks. It is shown unformatted, because otherwise nothing would be shown.
   if (parsed.blocks === null || parsed.blocks.length === 0) {
     return (
       <div className="markdown">
@@ -53,7 +53,7 @@ export const Markdown = memo(function Markdown({ text, isGrowing = false }: Mark
     <Fold text={shown} isGrowing={isGrowing}>
       <div className="markdown" dir="auto">
         {parsed.blocks.map((block, at) => (
-          // biome-ignore lint/suspicious/noArrayIndexKey: a text grows at its end
+          // biome-ignore lint/suspicious/noArrayIndexKey: a streaming text only grows at its end
           <Block key={at} block={block} content={JSON.stringify(block)} />
         ))}
       </div>
@@ -69,13 +69,13 @@ const Block = memo(
   (before, after) => before.content === after.content,
 )
 
-/** Shorter texts are updated with every change. */
+/** Texts shorter than this are updated with every change. */
 const PACED_CHARACTERS = 2000
 const CHARACTERS_PER_MS = 100
 
 /**
- * Follows a streaming text, with a pause before each update in proportion to its length, so that parsing takes a
- * limited share of the time regardless of the number and size of the changes.
+ * Follows a streaming text. The pause before each update is proportional to the length of the text, so that parsing takes a
+ * limited share of the time however many changes arrive.
  */
 function usePaced(text: string): string {
   const [shown, setShown] = useState(text)
@@ -94,12 +94,12 @@ function usePaced(text: string): string {
   return isPaced ? shown : text
 }
 
-/** @param isLinked inside a link, which must not contain another one */
+/** @param isLinked whether the text is inside a link, which must not contain another link */
 function render(node: MarkdownNode, isLinked: boolean): ReactNode {
   if (typeof node === 'string') return node
   const { tag: Tag, children, className, start, align } = node
   const content = children.map((child, at) => (
-    // biome-ignore lint/suspicious/noArrayIndexKey: a text grows at its end
+    // biome-ignore lint/suspicious/noArrayIndexKey: a streaming text only grows at its end
     <Fragment key={at}>{render(child, isLinked || Tag === 'a')}</Fragment>
   ))
   switch (Tag) {
@@ -115,7 +115,7 @@ function render(node: MarkdownNode, isLinked: boolean): ReactNode {
       return <input type="checkbox" checked={node.checked} disabled aria-label={node.checked ? 'Done' : 'To do'} />
     case 'table':
       return (
-        // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls is reached by the keyboard
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: keyboard users need the focus to scroll this region
         <section className="table-scroller" tabIndex={0} aria-label="Table">
           <table>{content}</table>
         </section>
@@ -138,17 +138,17 @@ function render(node: MarkdownNode, isLinked: boolean): ReactNode {
   }
 }
 
-/** Without the line break at its end. */
+/** The code without the line break at its end. */
 const codeIn = ({ children }: MarkdownElement): string =>
   children
     .map((child) => (typeof child === 'string' ? child : codeIn(child)))
     .join('')
     .replace(/\n$/, '')
 
-/** A placeholder is used when a component is rendered outside of a browser. */
+/** The address is a placeholder if a component is rendered outside of a browser. */
 const pageAddress = () => (typeof location === 'undefined' ? 'http://localhost/' : location.href)
 
-/** A link in content: shows its host, unless it stays on this server. */
+/** A link in content. Shows the host, unless the link stays on this server. */
 function ForeignLink({ address, children }: { address: string; children: ReactNode }) {
   const destination = destinationOf(address, pageAddress())
   if (destination === null) return <span>{children}</span>
@@ -161,7 +161,7 @@ function ForeignLink({ address, children }: { address: string; children: ReactNo
   )
 }
 
-/** Images are not loaded: their server would learn who reads the message, and when. */
+/** Images are not loaded, because their server would learn who reads the message, and when. */
 function ImageLink({ element: { address = '', alt }, isLinked }: { element: MarkdownElement; isLinked: boolean }) {
   const words = (
     <>

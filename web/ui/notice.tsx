@@ -11,7 +11,7 @@ interface RefusedProps {
   ref?: Ref<HTMLDivElement>
 }
 
-/** Shows why a request failed, if it did. Empty again with the next attempt. */
+/** Shows why a request failed. Empty until a request fails, and again during the next attempt. */
 export function Refused({ error, onRetry, ref }: RefusedProps) {
   return (
     <div role="alert" className="refused-place">
@@ -35,7 +35,7 @@ interface EmptyProps {
   children?: ReactNode
 }
 
-/** An empty state: what will appear here, and what to do. */
+/** An empty state: explains what will appear here, and what to do. */
 export function Empty({ icon, title, children }: EmptyProps) {
   return (
     <div className="empty">
@@ -49,18 +49,18 @@ export function Empty({ icon, title, children }: EmptyProps) {
 }
 
 interface UnansweredProps {
-  /** The loading content, as words that follow “Loading”. */
+  /** The content that is loading, as words that follow “Loading”. */
   what: string
   ask: { error: Error | null; refetch(): unknown }
 }
 
-/** Replaces data that has not been loaded yet: a loading state, or the error with a button to retry. */
+/** Replaces data that has not been loaded: shows that it is loading, or the error with a button to retry. */
 export function Unanswered({ what, ask: { error, refetch } }: UnansweredProps) {
   if (error === null) return <Loading what={what} />
   return <Refused error={errorOf(error)} onRetry={() => void refetch()} />
 }
 
-/** A loading state: text for screen readers, and an animation. */
+/** A loading state: a text for screen readers, and an animation. */
 export function Loading({ what }: { what: string }) {
   return (
     <div className="loading" role="status">

@@ -8,7 +8,7 @@ export interface PageOfList {
   onMore(after: string): void
 }
 
-/** A long list as a growing number of pages: one at first, another with each click on “more”. */
+/** Shows a long list as a growing number of pages: one at first, and another after each click on “more”. */
 export function Pages({ children }: { children(page: PageOfList): ReactNode }) {
   const [pages, setPages] = useState<readonly (string | null)[]>([null])
   return pages.map((after, at) => (
@@ -24,7 +24,7 @@ interface MoreProps {
   children: string
 }
 
-/** Shown below the last page of a list if there is a next one. */
+/** Shown below the last loaded page if there is another page. */
 export function More({ page: { isLast, onMore }, pageInfo: { hasNextPage, endCursor }, children }: MoreProps) {
   if (!isLast || !hasNextPage || endCursor === null) return null
   return <Button onClick={() => onMore(endCursor)}>{children}</Button>

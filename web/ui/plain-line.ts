@@ -7,12 +7,12 @@ const REPLACED: readonly (readonly [RegExp, string])[] = [
   [/(^|")(?:>|[-*])\s+(?=\S)/g, '$1'],
 ]
 
-/** The quote of a message that is only a call: `Noor in "Garden": "[order: done → {…}]"`. */
+/** A quote of a message that consists only of a call: `Noor in "Garden": "[order: done → {…}]"`. */
 const CALL = /^([^"]*(?:"[^"]*")?: )"\[([\w.-]+): [a-z_ ]+(?: → .*)?$/is
 
 /**
- * Returns a line that quotes Markdown as plain text: without marks, and without a table, which is only readable in its own
- * lines. A quote that ends in the middle of a table keeps its closing quotation mark.
+ * Returns a line that quotes Markdown as plain text, without markup and without tables, which cannot be read in one line. A
+ * quote that ends within a table keeps its closing quotation mark.
  */
 export function plainLine(line: string): string {
   const call = CALL.exec(line)

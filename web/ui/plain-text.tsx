@@ -2,7 +2,7 @@ import { useState } from 'react'
 import { Button } from './button.tsx'
 import { Fold } from './fold.tsx'
 
-/** The maximum length of a message: longer texts are outputs of tools and models. */
+/** The maximum length of a message. Longer texts are outputs of tools and models. */
 const CHARACTERS_AT_ONCE = 32_000
 
 interface PlainTextProps {
@@ -12,10 +12,10 @@ interface PlainTextProps {
   tallPx?: number
 }
 
-/** For plain text that replaces formatted content. */
+/** The height above which plain text that replaces formatted content is collapsed. */
 export const FALLBACK_TALL_PX = 480
 
-/** Unformatted text with its line breaks. A very long text is truncated, with more on request. */
+/** Unformatted text with its line breaks. A very long text is cut, with a button to show more. */
 export function PlainText({ text, className = '', tallPx }: PlainTextProps) {
   const [shown, setShown] = useState(CHARACTERS_AT_ONCE)
   return (
@@ -28,7 +28,7 @@ export function PlainText({ text, className = '', tallPx }: PlainTextProps) {
   )
 }
 
-/** Shown below a truncated text. */
+/** Shown below a cut text. */
 export function ShowMore({ rest, onMore }: { rest: number; onMore(): void }) {
   if (rest <= 0) return null
   return (

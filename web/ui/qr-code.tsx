@@ -1,9 +1,9 @@
 import { encode } from 'uqr'
 
-/** The light border that cameras need, in modules. */
+/** The width of the light border that cameras need, in modules. */
 const BORDER = 4
 
-/** A QR code. `label`: its text for screen readers. */
+/** A QR code. `label` is its text for screen readers. */
 export function QrCode({ label, text }: { label: string; text: string }) {
   const { data, size } = encode(text, { border: BORDER })
   const dark = data.flatMap((row, y) => row.flatMap((isDark, x) => (isDark ? [`M${x} ${y}h1v1h-1z`] : [])))

@@ -36,7 +36,7 @@ const WORDS: Record<string, string> = {
 
 interface StatusProps {
   of: string
-  /** Replaces the usual words. */
+  /** Words to show instead of the usual ones. */
   words?: string | null
 }
 

@@ -22,7 +22,7 @@ export function Time({ at }: { at: string }) {
   )
 }
 
-/** The time of day if it is today, otherwise the day. */
+/** The time of day for today; the date for other days. */
 export function Moment({ at }: { at: string }) {
   const date = new Date(at)
   const isToday = dayOf(at) === dayOf(new Date().toISOString())
@@ -33,7 +33,7 @@ export function Moment({ at }: { at: string }) {
   )
 }
 
-/** The day and the time of day, for records. */
+/** The date and the time of day, for records. */
 export function DayAndTime({ at }: { at: string }) {
   const date = new Date(at)
   return (
@@ -43,7 +43,7 @@ export function DayAndTime({ at }: { at: string }) {
   )
 }
 
-/** A key for the day in the reader's time zone. */
+/** Returns a key for the day in the reader's time zone. */
 export const dayOf = (at: string) => new Date(at).toDateString()
 
 export function wordsOfDay(at: string): string {
@@ -54,7 +54,7 @@ export function wordsOfDay(at: string): string {
   return date.getFullYear() === today.getFullYear() ? DAY.format(date) : DAY_AND_YEAR.format(date)
 }
 
-/** `1.2 s`, `3 min 4 s`, `2 h 5 min`. */
+/** Returns `1.2 s`, `3 min 4 s` or `2 h 5 min`. */
 export function wordsOfDuration(ms: number): string {
   if (ms < 1000) return `${Math.max(0, Math.round(ms))} ms`
   const seconds = ms / 1000
@@ -65,7 +65,7 @@ export function wordsOfDuration(ms: number): string {
   return hours < 48 ? `${hours} h ${minutes % 60} min` : `${Math.floor(hours / 24)} days`
 }
 
-/** The time left, updated as it runs out. */
+/** The time left, which is updated as it runs out. */
 export function Countdown({ until }: { until: string }) {
   const [now, setNow] = useState(() => Date.now())
   const left = new Date(until).getTime() - now

@@ -1,6 +1,6 @@
-// Hostile members in their own process: argv is the world, the seed and the seconds, as JSON. They draw campaigns
-// from the grammar: one action, repeated, with some concurrency. Sends the report as a message and exits after its
-// time.
+// Runs hostile members in a process of their own. The arguments are the world, the seed and the seconds, as JSON. Each member
+// performs random campaigns of the grammar: one action, repeated, with some concurrency. After the given time, the process
+// sends its report as a message and exits.
 import { readFileSync } from 'node:fs'
 import { setPriority } from 'node:os'
 import path from 'node:path'
@@ -13,13 +13,13 @@ import type { AttackWorld, Person } from './world.ts'
 
 const MOST_CAMPAIGN_MS = 6000
 const MOST_KNOWN = 300
-/** Steps of one hostile member, so that an attack of any length is also bounded in steps. */
+/** The number of steps of one hostile member, so that an attack of any duration is also limited in steps. */
 const MOST_STEPS_A_SECOND = 200
 const BUSY_PAUSE_MS = 20
-/** Concurrent operations of one hostile member. */
+/** The number of concurrent operations of one hostile member. */
 const CAMPAIGNS = 3
 const PRELUDE_TEXTS = 12
-/** The maximum share of the time in which they may post. */
+/** The maximum share of the time in which hostile members may post. */
 const PRELUDE_SHARE = 0.2
 
 const { world, seed, seconds, only } = JSON.parse(process.argv[2] ?? '') as {
@@ -28,7 +28,7 @@ const { world, seed, seconds, only } = JSON.parse(process.argv[2] ?? '') as {
   seconds: number
   only?: string[]
 }
-// The attackers have low priority: with few cores, the server comes first.
+// The attackers run with low priority, so that the server comes first if there are few cores.
 setPriority(10)
 
 const schema = buildSchema(readFileSync(path.resolve(import.meta.dirname, '../../../schema.graphql'), 'utf8'))
@@ -46,7 +46,7 @@ function createAttacker(me: Person, random: Random): Attacker {
     if (!ids.includes(id)) ids.push(id)
     if (ids.length > MOST_KNOWN) ids.shift()
   }
-  // Excludes other members' people and spaces, because a random mutation is allowed to remove a member.
+  // Leaves out other members' people and spaces, because a random mutation may remove a member.
   const lawful = () => [world.spaces.pit, ...Object.values(known).flat().slice(-50), ...Object.values(world.agents)]
 
   async function ask(action: string, query: string, variables?: object, token?: string): Promise<string> {
@@ -75,10 +75,7 @@ function createAttacker(me: Person, random: Random): Attacker {
   }
 }
 
-/**
- * Fills the shared spaces with long texts and makes calls wait for people, so that every drawn action finds
- * something.
- */
+/** Fills the shared spaces with long texts, and makes calls wait for people, so that every random action has a target. */
 async function prepare({ random, mutate }: Attacker): Promise<void> {
   const { hall, pit } = world.spaces
   const ids = 'sentMessage { id } runs { id }'

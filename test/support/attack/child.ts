@@ -2,15 +2,15 @@ import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import path from 'node:path'
 
-/** A child process that ends with the test. */
+/** A child process that ends together with the test. */
 export interface Child {
   process: ChildProcess
-  /** The child's next message. @throws if the child exits first */
+  /** Returns the child's next message. @throws if the child exits first */
   message<T>(): Promise<T>
   stop(): Promise<void>
 }
 
-/** Forks a file of this folder. */
+/** Starts a file of this folder as a child process. */
 export function startChild(file: string, args: string[] = []): Child {
   const child = fork(path.join(import.meta.dirname, file), args, { serialization: 'advanced', execArgv: [] })
   const ended = once(child, 'exit')

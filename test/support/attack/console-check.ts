@@ -3,16 +3,16 @@ import type { AttackWorld } from './world.ts'
 
 /** The time limit for each step of the page, on a busy machine. */
 const PATIENCE = { timeout: 40_000 }
-/** The maximum time in which the page's main thread must respond. */
+/** The maximum time in which the main thread of the page must respond. */
 const RESPONSIVE_WITHIN_MS = 10_000
 const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms))
 
 /**
- * Opens the shared space in the console as the honest member and checks that it renders. If `marker` is given, posts
- * that text and waits until it appears. Returns the faults.
+ * Opens the shared space in the console as the honest member, and checks that it renders. If `marker` is given, posts that text
+ * and waits until it appears. Returns the faults.
  */
 export async function checkConsole({ origin, honest, spaces }: AttackWorld, marker: string | null): Promise<string[]> {
-  // A separate browser: a page that hangs would keep running during the next check and use a core.
+  // Each check has its own browser. A page that hangs would keep running during the next check and use a core.
   const { browser, end } = await launchNiceBrowser(marker === null ? 10 : 0)
   const page = await browser.newPage({ viewport: { width: 1200, height: 760 } })
   const faults: string[] = []

@@ -1,4 +1,4 @@
-// A bare HTTP server, for comparison: its slowdown under attack is due to the machine, not to the product.
+// A bare HTTP server for comparison. If it slows down during the attack, the cause is the machine and not the product.
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 

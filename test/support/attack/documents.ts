@@ -1,6 +1,6 @@
 import { oneOf, type Random } from '../random-documents.ts'
 
-/** Selections on a space whose results other members can make long. */
+/** Selections in a space whose results other members can make long. */
 const HEAVY = [
   'messages(last: 100) { edges { node { text } } }',
   'messages(last: 100) { edges { node { id text sender { id name } } } }',
@@ -16,15 +16,18 @@ const HEAVY = [
 
 const aliased = (count: number, field: string, first = 'a') =>
   Array.from({ length: count }, (_, n) => `${first}${n}: ${field}`).join(' ')
-/** A random number; small numbers are more likely than large ones. */
+/** Returns a random number. Small numbers are more likely than large ones. */
 const some = (random: Random, most: number) => Math.ceil(most ** random())
 
-/** A selection of a space under several aliases. */
+/** Selects a space under several aliases. */
 export function heavySelection(random: Random, most = 60): string {
   return aliased(some(random, most), oneOf(random, HEAVY))
 }
 
-/** A query within or above the limits: heavy fields under many aliases, deep or wide selections, fragments, introspection. */
+/**
+ * Returns a query within or above the limits: heavy fields under many aliases, deep or wide selections, fragments,
+ * introspection.
+ */
 export function heavyQuery(random: Random, spaceIds: readonly string[], ids: readonly string[]): string {
   const spaceId = oneOf(random, spaceIds)
   const many = some(random, 300)
@@ -55,7 +58,7 @@ export function heavyQuery(random: Random, spaceIds: readonly string[], ids: rea
   ])()
 }
 
-/** A subscription with large events. */
+/** Returns a subscription with large events. */
 export function heavySubscription(random: Random, spaceIds: readonly string[], runIds: readonly string[]): string {
   const spaceId = oneOf(random, spaceIds)
   return oneOf<() => string>(random, [

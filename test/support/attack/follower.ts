@@ -1,13 +1,10 @@
 import { WebSocket } from 'ws'
 
-/**
- * A member's subscription to a space, as a client has it: it resumes by its cursor when the server closes the
- * socket with 1013.
- */
+/** Follows a space as a member's client does: resumes by the cursor when the server closes the socket with 1013. */
 export interface Follower {
   /** How often each posted message was delivered. */
   posted: ReadonlyMap<string, number>
-  /** Snapshots after the first one: the `seq` up to which each has everything. */
+  /** The snapshots after the first one, each as the `seq` up to which it contains everything. */
   resumedAt: readonly number[]
   /** How many times the subscription had to resume. */
   resumptions(): number
@@ -21,7 +18,7 @@ export interface Follower {
 const DOCUMENT = `subscription ($id: ID!, $after: StreamCursor) { spaceMessages(spaceId: $id, after: $after) { __typename cursor
   ... on SpaceSnapshot { space { id messages(last: 1) { edges { node { id seq } } } } }
   ... on MessagePosted { message { id seq status text sender { id name } } } } }`
-/** Try again later. */
+/** The close code after which the client tries again later. */
 const RETRY = 1013
 const RETRY_MS = 200
 
@@ -86,7 +83,7 @@ export async function follow(origin: string, token: string, spaceId: string): Pr
 
   open()
   await begun
-  // The first snapshot is the starting point.
+  // Following begins with the first snapshot.
   resumedAt.length = 0
   return {
     posted,

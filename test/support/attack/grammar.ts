@@ -11,11 +11,11 @@ export interface Attacker {
   world: AttackWorld
   random: Random
   wire: Wire
-  /** Operations built from the schema, on objects that only the hostile members have. */
+  /** Operations built from the schema, on objects that only hostile members have. */
   documents: RandomDocuments
-  /** Ids in responses, the latest of each kind: `msg`, `run`, `tcl`, `spc`. */
+  /** The latest ids in responses, by kind: `msg`, `run`, `tcl`, `spc`. */
   known: Record<string, string[]>
-  /** Sends an operation; records the outcome and the ids in it. */
+  /** Sends an operation. Records the outcome, and the ids in the response. */
   ask(action: string, query: string, variables?: object, token?: string): Promise<string>
   mutate(action: string, field: string, input: object, selection?: string, token?: string): Promise<string>
   isOver(): boolean
@@ -25,12 +25,12 @@ export interface Attacker {
 export interface AttackAction {
   /** The weight of the action relative to the others. */
   weight: number
-  /** The limits of one campaign: repetitions, and concurrent ones. */
+  /** The limits of one campaign: how many repetitions, and how many at the same time. */
   most: number
   atATime: number
   /**
-   * Uses up a hostile member's rate limit at once: some members skip such actions, so that the rest of the grammar
-   * gets through.
+   * Whether the action uses up the rate limit of a hostile member at once. Some members skip such actions, so that other
+   * actions get through.
    */
   isHeavy?: true
   act(attacker: Attacker): Promise<void>
@@ -47,7 +47,7 @@ const idOf = ({ random, known }: Attacker, kind: string) => {
   return ids.length === 0 ? `${kind}_00000000000000000000000000` : oneOf(random, ids)
 }
 
-/** Uses a new socket and closes it. */
+/** Opens a socket for one use, and closes it. */
 async function withSocket(attacker: Attacker, use: (socket: AttackSocket) => Promise<void>): Promise<void> {
   const socket = await attacker.wire.socket()
   if (socket === null) return attacker.wire.count('socket', 'refused')
@@ -62,7 +62,7 @@ async function untilOver({ isOver }: Attacker, ms: number): Promise<void> {
 
 const body = (query: string, variables?: object) => JSON.stringify({ query, variables })
 
-/** All actions of hostile members. Actions that are allowed to change others' membership are limited to `pit`. */
+/** All actions of hostile members. Actions that may change the membership of others only use `pit`. */
 export const ACTIONS: Record<string, AttackAction> = {
   'post a nasty text': {
     weight: 12,

@@ -2,7 +2,7 @@ import type { Json } from '../../e2e/deployed.ts'
 import { createParleyClient } from '../parley-client.ts'
 import type { AttackWorld } from './world.ts'
 
-/** The timed actions of the honest member: their names, and the pause between two of them. */
+/** The timed actions of the honest member: their names, and the pause between two actions. */
 const EVERY_MS = {
   'ask who I am': 100,
   'read 50 messages': 400,
@@ -13,7 +13,7 @@ const EVERY_MS = {
   subscribe: 1500,
   'get an answer from an agent': 3000,
 } as const
-/** Occasional actions that only have to succeed, because their duration depends on other members' texts. */
+/** Occasional actions that must succeed but are not timed, because their duration depends on other members' texts. */
 const UNTIMED_EVERY_MS = { 'read the hall': 3000, 'list my spaces': 3000 } as const
 const CONTROL_EVERY_MS = 100
 const ANSWERED_WITHIN_MS = 30_000
@@ -24,7 +24,7 @@ export const HONEST_OPERATIONS = Object.keys(EVERY_MS) as HonestOperation[]
 export interface Measured {
   /** The duration of each action, in ms. */
   took: Record<HonestOperation, number[]>
-  /** The same for the bare HTTP server. */
+  /** The durations for the bare HTTP server, in ms. */
   control: number[]
   /** Each failed operation, with its error and its time in seconds since the beginning. */
   refused: string[]
@@ -78,11 +78,11 @@ export function createHonestMember(
     return performance.now() - startedAt
   }
 
-  /** Each returns its duration in ms, without its preparation. */
+  /** Each action returns its duration in ms, without that of its preparation. */
   const OPERATIONS: Record<HonestOperation, () => Promise<number>> = {
     'ask who I am': () => timed(() => ask('{ viewer { id } }')),
     'read 50 messages': () => timed(() => ask(PAGE, { id: spaces.lobby })),
-    // The space has no agents, because runs of her own would make the others wait.
+    // The space has no agents, because runs of the honest member would slow down the timed actions.
     'send a message': () => timed(() => send(spaces.desk, 'Just a word.')),
     async 'deny a call'() {
       const { runs } = await send(spaces.till, 'pay please')
@@ -136,7 +136,7 @@ export function createHonestMember(
     throw new Error('no call came to wait')
   }
 
-  /** The lobby's actions run one at a time: leaving it changes the membership that reading it needs. */
+  /** Actions in the lobby run one at a time, because leaving it removes the membership that reading it needs. */
   let lobby: Promise<unknown> = Promise.resolve()
   function inTurn(name: string, work: () => Promise<number>): Promise<number> {
     if (name !== 'leave a space' && name !== 'read 50 messages') return work()

@@ -1,5 +1,4 @@
-// The scripted models of a randomized attack in a separate process, so that they use neither the server's nor the
-// test's time.
+// Runs the scripted models of a randomized attack in a separate process, so that they use no time of the server or the test.
 import { setPriority } from 'node:os'
 import { startModelServer } from '../model-server.ts'
 import { type ModelAction, type ModelRequest, steps } from '../model-server-script.ts'
@@ -12,7 +11,7 @@ const server = await startModelServer()
 
 const lastWords = ({ messages }: ModelRequest) => messages.findLast(({ role }) => role === 'user')?.text ?? ''
 
-/** The behaviour of a broken or manipulated model. */
+/** The actions of a broken or manipulated model. */
 const RAVINGS: readonly (() => ModelAction[])[] = [
   () => [{ toolCall: 'send_message', input: { text: nastyText(random) }, chunks: 4000 }],
   () => [{ toolCall: `merger_${'x'.repeat(Math.floor(random() * 3000))}`, input: {} }],
@@ -48,7 +47,7 @@ const SCRIPTS: Record<string, (request: ModelRequest) => ModelAction[]> = {
 }
 
 server.script((request) => {
-  // Recorded requests are discarded: ten minutes of them would fill this process.
+  // Discards the recorded requests, because ten minutes of requests would fill the memory of this process.
   server.requests.length = 0
   return SCRIPTS[request.model]?.(request)
 })

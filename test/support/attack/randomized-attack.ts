@@ -14,21 +14,21 @@ import { type AttackWorld, createAttackWorld } from './world.ts'
 /** The heap limit of the server, in MiB. */
 const HEAP_MIB = 1024
 /**
- * The goal for the honest member's p50, in multiples of its idle p50. It is reported and not met yet: 8 to 19 times on
- * two cores that also run the attackers, the models, the databases and a browser.
+ * The goal for the honest member's p50, as a multiple of the p50 without attack. It is reported, and not met yet: the p50 is 8
+ * to 19 times higher on two cores that also run the attackers, the models, the databases and a browser.
  */
 const GOAL_TIMES = 5
-/** A p50 over both this and the goal is also a finding, for an operation with enough measurements. */
+/** If an operation has enough measurements, a p50 above both this and the goal is also a finding. */
 const MOST_P50_MS = 3000
 const MEASURED_OFTEN = 10
 const HEAP_GROWS_AT_MOST_MIB = 50
-/** The time allowed after the attack for every message to be delivered. */
+/** How long after the attack every message must be delivered. */
 const CALM_MS = 60_000
-/** The time allowed for the heap to shrink: the agents first work off what they were asked. */
+/** How long the heap may take to shrink, because the agents first finish their pending work. */
 const HEAP_CALM_MS = 180_000
 const CONSOLE_CHECKS = 3
 const MEBIBYTE = 1024 * 1024
-/** Log lines of level 50 and above that an attack is allowed to cause, each with the reason. */
+/** Log lines of level 50 and above that an attack may cause, each with the reason. */
 const EXPECTED_ERRORS: readonly { pattern: RegExp; reason: string }[] = []
 
 export interface AttackOptions {
@@ -38,8 +38,8 @@ export interface AttackOptions {
   seconds: number
   idleSeconds: number
   /**
-   * A slowdown over this many times, across all operations, is a finding: before requesters shared database time, operations
-   * took 30 to 40 times as long, and more on a slower machine.
+   * A higher slowdown than this, across all operations, is a finding. Before requesters shared the time of the database,
+   * operations took 30 to 40 times as long, and longer on a slower machine.
    */
   mostTimes: number
   /** Whether Chromium is available for checks of the console. */
@@ -49,15 +49,15 @@ export interface AttackOptions {
 }
 
 export interface AttackResult {
-  /** The findings, each with its known cause. Empty if the server withstood the attack. */
+  /** The findings, each with its known cause; empty if the server withstood the attack. */
   findings: string[]
-  /** For the log: metrics of the honest member, and the actions of the hostile ones. */
+  /** Lines for the log: metrics of the honest member, and the actions of the hostile ones. */
   report: string
 }
 
 const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms))
 
-/** Runs hostile members against an honest one on a separate server, with default rates and a limited heap. */
+/** Runs hostile members against an honest one on a separate server, with the default rates and a limited heap. */
 export async function attackAtRandom(options: AttackOptions): Promise<AttackResult> {
   const models = startChild('models-process.ts', [String(options.seed)])
   const { baseUrl } = await models.message<{ baseUrl: string }>()
@@ -77,7 +77,7 @@ export async function attackAtRandom(options: AttackOptions): Promise<AttackResu
   try {
     return await attackServer(parley, inspectorPort, options)
   } finally {
-    // Node writes a profile only at a regular exit.
+    // Node writes a profile only when it exits regularly.
     await (profile === undefined ? parley.kill() : parley.stop())
     await models.stop()
     await stores.close()
@@ -112,7 +112,7 @@ async function attackServer(
   }
   const heap = async () => (await collectGarbageOf(parley.pid, inspectorPort)) / MEBIBYTE
 
-  // Compiles the code of the operations; only then are the idle times representative.
+  // Compiles the code of the operations, so that the times without attack are representative.
   await honest.work(options.idleSeconds / 2)
   const idle = await honest.work(options.idleSeconds)
   const heapBefore = await heap()
@@ -178,7 +178,7 @@ async function isServing({ origin }: ParleyProcess): Promise<boolean> {
   return false
 }
 
-/** Log lines at level error and above, and Node's output before it exits. */
+/** Returns log lines of level error and above, and what Node prints before it exits. */
 function errorLinesOf(parley: ParleyProcess): string[] {
   const lines = parley.output().split('\n')
   const bad = lines.filter((line) => /"level":[56]0|FATAL ERROR|unhandled|uncaught|MaxListeners/i.test(line))
@@ -187,7 +187,7 @@ function errorLinesOf(parley: ParleyProcess): string[] {
   return [...kinds.values()].map((line) => `the log says: ${line.slice(0, 1500)}`)
 }
 
-/** Messages of a space that its follower did not receive, or received more than once. */
+/** Returns the messages of a space that its follower did not receive, or received more than once. */
 async function missedBy(world: AttackWorld, space: 'hall' | 'quiet', follower: Follower): Promise<string[]> {
   const posted = await messagesOf(world, world.spaces[space])
   const last = posted.at(-1)?.seq ?? 0
@@ -217,7 +217,7 @@ interface Page {
   }
 }
 
-/** Every message of a space, as the admin reads them. */
+/** Returns every message of a space, as the admin reads them. */
 async function messagesOf({ origin, adminToken }: AttackWorld, id: string): Promise<{ id: string; seq: number }[]> {
   const query = `query ($id: ID!, $after: String) { space(id: $id) { messages(first: 100, after: $after) {
     edges { node { id seq } } pageInfo { hasNextPage endCursor } } } }`
@@ -233,7 +233,7 @@ async function messagesOf({ origin, adminToken }: AttackWorld, id: string): Prom
   }
 }
 
-/** The used heap once it is small enough, or when the time for that has run out. */
+/** Returns the used heap once it is small enough, or when the time for that is over. */
 async function heapAfterCalm(heap: () => Promise<number>, enough: number): Promise<number> {
   let least = Number.POSITIVE_INFINITY
   for (const until = Date.now() + HEAP_CALM_MS; Date.now() < until; await sleep(3000)) {
@@ -246,7 +246,7 @@ async function heapAfterCalm(heap: () => Promise<number>, enough: number): Promi
 const median = (values: readonly number[]) =>
   values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN
 
-/** The slowdown of each operation of the honest member, by its medians. */
+/** Returns the slowdown of each operation of the honest member, by the medians. */
 function slowerBy(idle: Measured, attacked: Measured) {
   return HONEST_OPERATIONS.map((name) => {
     const [before, during] = [median(idle.took[name]), median(attacked.took[name])]
@@ -254,7 +254,7 @@ function slowerBy(idle: Measured, attacked: Measured) {
   })
 }
 
-/** The slowdown over all its operations, each compared with the idle median of its kind. */
+/** Returns the slowdown over all operations of the honest member, each compared with the median of its kind without attack. */
 function overallTimes(idle: Measured, attacked: Measured): number {
   return median(HONEST_OPERATIONS.flatMap((name) => attacked.took[name].map((took) => took / median(idle.took[name]))))
 }
@@ -271,7 +271,7 @@ function tooSlow(idle: Measured, attacked: Measured, mostTimes: number): string[
   return [`the honest member waits too long: × ${overall.toFixed(1)} over all operations`, ...operations]
 }
 
-/** The slowdown of the machine itself. */
+/** Returns the slowdown of the machine itself. */
 const controlTimes = (idle: Measured, attacked: Measured) => median(attacked.control) / median(idle.control)
 
 interface Reported {

@@ -2,13 +2,13 @@ import { oneOf, type Random } from '../random-documents.ts'
 
 const LONGEST = 32_000
 
-/** A pattern repeated up to the longest text that a message may have. */
+/** Repeats a pattern up to the length of the longest message. */
 const filled = (pattern: string, length = LONGEST) =>
   pattern.repeat(Math.floor(length / pattern.length)).slice(0, length)
 
 /**
- * Texts of a hostile member: the longest ones in each width of UTF-8 and JSON, shapes that make Markdown parsers
- * nest or backtrack, half surrogate pairs, bidirectional controls, and short harmless ones.
+ * The texts of a hostile member. They include the longest texts in each width of UTF-8 and JSON, and shapes that make Markdown
+ * parsers nest or backtrack. Others have half surrogate pairs or bidirectional controls, or are short and harmless.
  */
 const TEXTS: readonly (() => string)[] = [
   () => filled('a'),
@@ -40,7 +40,7 @@ const TEXTS: readonly (() => string)[] = [
 
 export const nastyText = (random: Random): string => oneOf(random, TEXTS)()
 
-/** Names: too long, empty, with line breaks, controls and bidirectional marks. */
+/** Names that are too long or empty, or contain line breaks, controls or bidirectional marks. */
 const NAMES = ['x', '', 'a'.repeat(201), 'one\nora', '\u202eevil', 'Ada', '\u0007', '😀'.repeat(200), ' ']
 
 export const nastyName = (random: Random): string => oneOf(random, NAMES)
@@ -60,13 +60,13 @@ export const BAD_CURSORS = [
   Buffer.from('{"v":1}').toString('base64'),
 ]
 
-/** A JSON value of a given nesting depth. */
+/** Returns a JSON value of a given nesting depth. */
 export function nested(depth: number): unknown {
   let value: unknown = 1
   for (let level = 0; level < depth; level++) value = level % 2 === 0 ? [value] : { a: value }
   return value
 }
 
-/** An array of equal items: a naive check of `uniqueItems` compares them pair by pair. */
+/** An array of equal items, which a naive check of `uniqueItems` compares in pairs. */
 export const manyItems = (count: number): unknown[] =>
   Array.from({ length: count }, (_, n) => ({ a: n % 7, b: { c: n } }))

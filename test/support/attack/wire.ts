@@ -2,26 +2,28 @@ import { Agent, type IncomingMessage, request } from 'node:http'
 import { connect, type Socket } from 'node:net'
 import { WebSocket } from 'ws'
 
-/** A response or a frame larger than this violates `PARLEY_MAX_RESPONSE_BYTES`; the envelope is extra. */
-export const MOST_RESPONSE_BYTES = 8 * 1024 * 1024 + 64 * 1024
 /**
- * The maximum time for a body (src/server/http/body.ts); test/attacks/unfinished-bodies.test.ts checks the shorter
- * times.
+ * A response or frame larger than this violates `PARLEY_MAX_RESPONSE_BYTES`. The limit includes an allowance for the envelope.
  */
+export const MOST_RESPONSE_BYTES = 8 * 1024 * 1024 + 64 * 1024
+/** The maximum time for a body (src/server/http/body.ts). test/attacks/unfinished-bodies.test.ts checks the shorter times. */
 const BODY_CLOSED_WITHIN_MS = 33_000
-/** Long, because a hostile member's requests also wait for the others of the same member. One without an answer by then hangs. */
+/**
+ * A long timeout, because requests of a hostile member also wait for the other requests of that member. A request without an
+ * answer by then hangs.
+ */
 const ANSWERED_WITHIN_MS = 120_000
 const KEPT_CHARACTERS = 64 * 1024
 const INTERNAL = 'INTERNAL_SERVER_ERROR'
 
-/** The requests of one hostile member, and its record of the responses. */
+/** The requests of one hostile member, and a record of the responses. */
 export interface Wire {
   post(body: string, how?: PostOptions): Promise<Answer>
-  /** An acknowledged socket, or null if it was refused. */
+  /** Opens an acknowledged socket; null if it was refused. */
   socket(): Promise<AttackSocket | null>
-  /** A TCP connection for arbitrary bytes. */
+  /** Opens a TCP connection for arbitrary bytes. */
   raw(): Socket
-  /** Whether the server closes a POST with an endless body in time. */
+  /** Returns whether the server closes a POST with an endless body in time. */
   unfinishedBody(declaredBytes: number): Promise<void>
   /** Counts an outcome of the current action. */
   count(action: string, outcome: string): void
@@ -32,7 +34,7 @@ export interface Wire {
 export interface PostOptions {
   token?: string
   accept?: string
-  /** Reads the response in small chunks, with pauses, or disconnects after the first chunk. */
+  /** Whether to read the response at once, in small chunks with pauses, or only its first chunk before disconnecting. */
   reading?: 'quick' | 'slow' | 'broken-off'
   contentType?: string
 }
@@ -48,23 +50,23 @@ export interface AttackSocket {
   socket: WebSocket
   /** Sends the operation with this id. */
   subscribe(id: string, payload: object): void
-  /** Stops reading for a time; the server may close the socket in the meantime, with 1013. */
+  /** Stops reading for a time. In the meantime, the server may close the socket with 1013. */
   pause(ms: number): Promise<void>
   isOpen(): boolean
   close(): void
 }
 
 export interface WireReport {
-  /** Counts by `action: outcome`. */
+  /** The number of times, by `action: outcome`. */
   counts: Record<string, number>
-  /** Forbidden outcomes, each with the preceding actions; the first of each kind. */
+  /** Forbidden outcomes, each with the preceding actions. Only the first of each kind is recorded. */
   findings: string[]
   largestResponse: number
 }
 
 const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms))
 
-/** The connection of one hostile member to the server, on 127.0.0.1 only. */
+/** Connects one hostile member to the server, on 127.0.0.1 only. */
 export function createWire(origin: string, token: string, report: WireReport, isOver: () => boolean): Wire {
   const agent = new Agent({ keepAlive: true, maxSockets: 40 })
   const { hostname, port } = new URL(origin)
@@ -79,7 +81,7 @@ export function createWire(origin: string, token: string, report: WireReport, is
     report.findings.push(text)
   }
 
-  /** Searches the received data for faults, across chunk boundaries. */
+  /** Searches the received data for faults, also across the boundaries of chunks. */
   function judge(what: string, piece: string, sent: string): void {
     if (piece.includes(INTERNAL)) finding(`${INTERNAL} by ${what}: ${around(piece)}\n  after ${sent.slice(0, 1500)}`)
   }
@@ -93,7 +95,7 @@ export function createWire(origin: string, token: string, report: WireReport, is
     }
   }
 
-  /** Reads chunk by chunk, and keeps only the reported part. */
+  /** Reads the data in chunks, and keeps only the part that is reported. */
   function createReader(isStream: boolean, sent: string) {
     const answer = { text: '', bytes: 0 }
     const what = isStream ? 'SSE' : 'HTTP'
@@ -106,7 +108,7 @@ export function createWire(origin: string, token: string, report: WireReport, is
         if (answer.text.length < KEPT_CHARACTERS) answer.text += piece.slice(0, KEPT_CHARACTERS - answer.text.length)
         judge(what, last + piece, sent)
         last = piece.slice(-INTERNAL.length)
-        // In a stream, each event counts separately.
+        // In a stream, each event is checked separately.
         const end = isStream ? piece.lastIndexOf('\n\n') : -1
         measured = end < 0 ? measured + bytes : Buffer.byteLength(piece.slice(end))
         measure(what, measured, sent)
@@ -124,7 +126,7 @@ export function createWire(origin: string, token: string, report: WireReport, is
         if (reading === 'slow') await sleep(50)
       }
     } catch {
-      // The server may end the socket.
+      // The server may close the socket.
     }
     return { status: response.statusCode ?? 0, ...reader.answer }
   }
@@ -195,7 +197,7 @@ export function createWire(origin: string, token: string, report: WireReport, is
           socket.pause()
           await sleep(ms)
           socket.resume()
-          // The close event of a socket that closed during the pause arrives now.
+          // If the socket closed during the pause, its close event arrives now.
           await sleep(1000)
           pausedFor = 0
         },
@@ -229,7 +231,7 @@ export function createWire(origin: string, token: string, report: WireReport, is
   }
 }
 
-/** The part of a text with the fault. */
+/** Returns the part of a text that contains the fault. */
 function around(text: string): string {
   const at = text.indexOf(INTERNAL)
   return text.slice(Math.max(0, at - 300), at + 200)

@@ -9,9 +9,8 @@ export interface Person {
 }
 
 /**
- * The people and spaces of a randomized attack. The honest member and the hostile ones share `hall`; the honest
- * member works in `quiet`, `till`, `desk` and `lobby`; the hostile ones have `pit`, which members are allowed
- * to break.
+ * The people and spaces of a randomized attack. The honest member and the hostile ones share `hall`. The honest member works in
+ * `quiet`, `till`, `desk` and `lobby`. The hostile members have `pit`, in which they may change the membership.
  */
 export interface AttackWorld {
   origin: string
@@ -20,7 +19,7 @@ export interface AttackWorld {
   /** A colleague who adds the honest member to `lobby` again. */
   colleague: Person
   hostile: Person[]
-  /** A hostile service's token, with every agent granted. */
+  /** The token of a hostile service, with a grant for every agent. */
   serviceToken: string
   spaces: Record<'hall' | 'quiet' | 'till' | 'desk' | 'lobby' | 'pit', string>
   agents: { echo: string; payer: string; asker: string; raver: string; mind: string }
@@ -28,7 +27,7 @@ export interface AttackWorld {
 
 const SEEDED = 60
 
-/** Runs one mutation and returns its payload. @throws with the response if it is of another type */
+/** Sends one mutation and returns its payload. @throws with the response if it is of another type */
 export async function mutate(client: ParleyClient, field: string, input: object, selection: string): Promise<Json> {
   const type = field.charAt(0).toUpperCase() + field.slice(1)
   const text = `mutation ($input: ${type}Input!) { result: ${field}(input: $input) {
@@ -45,7 +44,7 @@ const LISTED = {
   properties: { items: { type: 'array', uniqueItems: true }, amount: { type: 'number' } },
 }
 
-/** The agents' tools: one that people approve, one whose result people submit, one whose result a service submits. */
+/** The agents' tools: one that people approve, one whose result a person submits, and one whose result a service submits. */
 const TOOLS = {
   payer: [tool('pay', { inputSchema: LISTED, approval: { quorum: 2, expiresInSeconds: 3600 } })],
   asker: [
@@ -95,7 +94,7 @@ export async function createAttackWorld(origin: string, adminToken: string): Pro
   }
   const ada = createParleyClient({ origin, token: honest.token })
   for (let n = 0; n < SEEDED; n++) {
-    // In the lobby, where no agent responds.
+    // In the lobby, where no agent answers.
     await mutate(ada, 'sendMessage', { spaceId: spaces.lobby, text: `Message ${n} of sixty.` }, '__typename')
   }
   return { origin, adminToken, honest, colleague, hostile, serviceToken, spaces, agents }

@@ -11,7 +11,7 @@ const seen: { method: string; url: string; headers: IncomingMessage['headers']; 
 let handler: Handler = (_, response) => void response.end('ok')
 let connections = 0
 
-/** Two servers with one handler: one stands for the public internet, the other for the private network. */
+/** Two servers with one handler. One represents the public internet, and the other the private network. */
 const outside = createServer(serve)
 const inside = createServer(serve)
 outside.on('connection', () => {
@@ -376,7 +376,7 @@ describe('the guarded fetch', () => {
     })
     expect(response.headers.get('x-session')).toBe('1')
     expect(await response.json()).toEqual({ a: 1 })
-    // A request of the previous test may arrive as late as this.
+    // A request of the previous test can still arrive at this time.
     const ours = seen.filter(({ url }) => url?.startsWith('/mcp'))
     expect(ours.map(({ method, url, body }) => [method, url, body])).toEqual([
       ['POST', '/mcp', '{}'],

@@ -44,7 +44,7 @@ describe.skipIf(!hasPostgres)('an agent', () => {
     return builtInTools(parts as unknown as ToolParts, input).filter(({ name }) => /memories|goals|plans/i.test(name))
   }
 
-  /** A call as the engine makes it: the input is checked first. */
+  /** Makes a call as the engine does, with its input checked first. */
   async function call(name: string, input: JsonObject, toolset: Toolset = 'ACTIVE_SPACE') {
     const tool = knowledgeTools(toolset).find((one) => one.name === name) as Tool
     expect(checkInput(tool.inputSchema, input)).toBe(null)

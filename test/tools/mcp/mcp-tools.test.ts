@@ -4,7 +4,7 @@ import { createMcpTools, type McpServerAccess, type McpTools } from '../../../sr
 import { readResult } from '../../../src/tools/mcp/results.ts'
 import { type McpServer, startMcpServer } from '../../support/mcp-server.ts'
 
-/** An image of one pixel. */
+/** An image with one pixel. */
 const PNG = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='
 const clock = { time: 0, now: () => clock.time }
 let server: McpServer
@@ -71,7 +71,7 @@ describe('the tools of an MCP server', () => {
     expect(Object.keys(listed.math?.seen ?? {})).toEqual(['add', 'fail', 'look'])
   })
 
-  test('include only the allowed ones', async () => {
+  test('include only the allowed tools', async () => {
     const { tools, listed } = await mcp.list([access({ allowedTools: ['look', 'unknown'] })])
     expect(tools.map(({ toolName }) => toolName)).toEqual(['look'])
     expect(listed.math?.tools.map(({ toolName }) => toolName)).toEqual(['look'])

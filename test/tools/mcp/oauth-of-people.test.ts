@@ -59,7 +59,7 @@ describe.each(RULE_STACKS)('an MCP server that people use with their own authori
     ...input,
   })
 
-  /** An agent whose server an admin has connected to, so that its tools are known, alone with people in a space. */
+  /** Creates an agent that is alone with people in a space. An admin has connected to its server, so its tools are known. */
   async function roomOf(people: HumanViewer[], input: { mcp?: Partial<McpServerInput>; agent?: object } = {}) {
     const agent = await parley.agent('Mina', { ...input.agent, mcpServers: [server(input.mcp)] })
     const begun = await ask(parley.admin, CONNECT, { input: { agentId: agent.id, server: server(input.mcp) } })
@@ -86,7 +86,7 @@ describe.each(RULE_STACKS)('an MCP server that people use with their own authori
       return pendingToolCalls.find(({ authorization }: Read) => authorization)
     })
   const open = (url: string, cookie: string) => fetch(url, { headers: { cookie }, redirect: 'manual' })
-  /** Opens the link of a call as a person. Returns where the browser goes, and all of its cookies then. */
+  /** Opens the link of a call as a person. Returns where the browser goes, and which cookies it then has. */
   async function begin(viewer: HumanViewer, url: string) {
     const session = await cookieOf(viewer)
     const answer = await open(url, session)
@@ -112,7 +112,7 @@ describe.each(RULE_STACKS)('an MCP server that people use with their own authori
       url: `${parley.origin}/auth/mcp/calls/${id}`,
       human: { id: ada.id },
     })
-    // Members read the words; the address is for one person.
+    // Members see the words, but the address is for one person.
     expect(await ask(bob, CALL, { id })).toEqual({
       status: 'WAITING',
       authorization: { text: authorization.text, url: null },
@@ -125,7 +125,7 @@ describe.each(RULE_STACKS)('an MCP server that people use with their own authori
     expect(await parley.runWhen(first)).toMatchObject({ status: 'COMPLETED', summary: 'Sent.' })
     expect(mcp.calledBy()).toEqual(['ada'])
 
-    // Once is enough; but not for somebody else.
+    // Connecting once is enough, but only for that person.
     mails()
     expect(await parley.runWhen(await runOf(ada, space.id))).toMatchObject({ status: 'COMPLETED' })
     mails()
@@ -137,7 +137,7 @@ describe.each(RULE_STACKS)('an MCP server that people use with their own authori
     const { db, config } = parley.app.platform
     const rows = await db.prisma.mcpPersonAuthorization.findMany({ where: { agentId: agent.id } })
     for (const token of mcp.given) expect(JSON.stringify(rows)).not.toContain(token)
-    // A new key takes the tokens along; another URL, or erasure, removes them.
+    // A rotated key also encrypts the tokens. Another URL, or erasure, removes them.
     const rotation = await resealAll(db, createSecretBox('the next key of this server', config.secretKey))
     expect(rotation.failed).toEqual([])
     const [own] = await db.prisma.mcpPersonAuthorization.findMany({ where: { agentId: agent.id, humanId: ada.id } })
@@ -158,13 +158,13 @@ describe.each(RULE_STACKS)('an MCP server that people use with their own authori
     expect((await open(url, '')).status).toBe(401)
     expect((await open(url, await cookieOf(bob))).status).toBe(404)
     expect((await open(url.replace(/.{4}$/, 'ffff'), await cookieOf(ada))).status).toBe(404)
-    // An admin who acts as the person is not the person.
+    // An admin who acts as the person does not count as the person.
     const actAs = 'mutation ($id: ID!) { actAs(input: { humanId: $id }) { ... on ActAsPayload { secret } } }'
     const { secret } = await ask(parley.admin, actAs, { id: ada.id })
     const acting = await fetch(url, { headers: { authorization: `Bearer ${secret}` }, redirect: 'manual' })
     expect(acting.status).toBe(404)
 
-    // The operator does not see an address either, and a request from another site does not start an authorization.
+    // The operator sees no address either, and a request from another site does not start an authorization.
     const asAda = await fetch(`${parley.origin}/graphql`, {
       method: 'POST',
       headers: { authorization: `Bearer ${secret}`, 'content-type': 'application/json' },
@@ -177,7 +177,7 @@ describe.each(RULE_STACKS)('an MCP server that people use with their own authori
     expect(await page.text()).toMatch(/Mina.*mail.*href="\/auth\/mcp\/calls\/tcl_/s)
 
     const begun = await begin(ada, url)
-    // Bob consents at the authorization server through Ada's link, and the callback opens in Bob's browser.
+    // Bob gives his consent at the authorization server through Ada's link, and the callback opens in Bob's browser.
     const back = mcp.consent(begun.location, 'bob')
     expect((await open(back.href, await cookieOf(bob))).status).toBe(400)
     const mine = await cookieOf(bob)
@@ -264,7 +264,7 @@ describe.each(RULE_STACKS)('an MCP server that people use with their own authori
       await parley.runWhen(runs[0]!.id)
       expect(await outputOf(runs[0]!.id)).toMatchObject([{ error: { code: 'NO_PERSON', message: refusal } }])
     }
-    // Nor by editing what the person wrote, or by repeating it.
+    // The same holds if the admin edits what the person wrote, or repeats it.
     for (const text of ['Send it', 'Send it to me']) {
       mails()
       const { message, runs } = await parley.send(ada, space.id, 'Send it')
@@ -430,7 +430,7 @@ describe.each(RULE_STACKS)('an MCP server that people use with their own authori
     let waiting = () => {}
     let seen = 0
     const both = new Promise<void>((resolve) => (waiting = resolve))
-    // The refresh is answered only once the other process has seen that its token is not accepted.
+    // The refresh is answered only when the other process has seen that its token is no longer accepted.
     mcp.beforeRefresh = () => both
     const key = { agentId: agent.id, name: 'mail', url: mcp.url, ...(oauth === 'PERSON' ? { humanId: ada.id } : {}) }
     const lists = [1, 2].map(async () => {

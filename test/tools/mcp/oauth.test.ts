@@ -95,7 +95,7 @@ describe('MCP servers with OAuth', () => {
     return (await admin.ask<Read>(query)).data?.agent.internals.mcpServers[0]
   }
 
-  /** Begins, and returns the address at which the admin would authorize. */
+  /** Begins an authorization. Returns the address at which the admin would authorize. */
   async function begin(agentId: string): Promise<URL> {
     const begun = await connect({ agentId, server: server() })
     expect(begun).toMatchObject({ tools: null, error: null })
@@ -106,7 +106,7 @@ describe('MCP servers with OAuth', () => {
     const response = await fetch(`${parley.origin}/auth/mcp/callback?${new URLSearchParams(given)}`)
     return { status: response.status, text: await response.text() }
   }
-  /** The provider with which a run connects to the server of an agent. */
+  /** Returns the provider with which a run connects to the server of an agent. */
   async function providerOf(agentId: string): Promise<OAuthClientProvider> {
     const row = await parley.app.platform.db.prisma.mcpServer.findFirstOrThrow({ where: { agentId } })
     return createMcpOAuth(parley.app.platform, { http: {} as never }).providerFor(row)

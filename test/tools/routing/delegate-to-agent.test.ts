@@ -114,7 +114,7 @@ describe.each(RULE_STACKS)('delegateToAgent, on the %s stack', (stack) => {
       for (const { toolNames } of parley.models.requests) expect(toolNames).not.toContain('delegateToAgent')
     })
 
-    test('not under another routing', async () => {
+    test('is not offered under another routing', async () => {
       const { human, agents, space } = await spaceToolsRoom(parley, {
         names: ['Ada', 'Bea'],
         space: { routing: 'BROADCAST' },
@@ -126,7 +126,7 @@ describe.each(RULE_STACKS)('delegateToAgent, on the %s stack', (stack) => {
   })
 
   describe('is refused', () => {
-    /** The admin agent's result; also checks that its run continued and woke nobody else. */
+    /** Returns the admin agent's result. Also checks that the run continued and woke nobody else. */
     async function refused(
       target: (room: Awaited<ReturnType<typeof spaceToolsRoom>>) => Promise<string> | string,
       before: ModelAction[] = [],

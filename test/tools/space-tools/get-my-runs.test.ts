@@ -13,7 +13,7 @@ const CONFIRM: ToolInput = {
   execution: 'SPACE',
 }
 
-/** The trigger in the only user message of a run. */
+/** Returns the trigger in the only user message of a run. */
 const wokenBy = (text: string) => (request: ModelRequest) =>
   request.messages
     .find(({ role }) => role === 'user')
@@ -29,7 +29,10 @@ describe.skipIf(!hasPostgres)('getMyRuns and the notice of other runs', () => {
   afterAll(() => parley?.close())
   beforeEach(() => parley.models.reset())
 
-  /** Ada is in Husam's space and in another one; one of her runs was triggered by a plan and waits for a reply, and another one asks Husam. */
+  /**
+   * Ada is in Husam's space and in another one. One of her runs was triggered by a plan and waits for a reply, and another one
+   * asks Husam.
+   */
   async function busyAgent() {
     const room = await spaceToolsRoom(parley, {
       input: { tools: [CONFIRM], model: 'openai:test' },
@@ -72,7 +75,7 @@ describe.skipIf(!hasPostgres)('getMyRuns and the notice of other runs', () => {
 
   const readFrom = (spaceId: string): ModelAction => ({ toolCall: 'readSpaceMessages', input: { spaceId } })
 
-  /** The results of getMyRuns for each of the inputs, in a run that the human's message triggers. */
+  /** Returns the results of getMyRuns for each of the inputs, in a run that the human's message triggers. */
   async function look(room: Awaited<ReturnType<typeof busyAgent>>, ...inputs: object[]) {
     const calls = inputs.map((input) => ({ toolCall: 'getMyRuns', input }))
     parley.models.script(forAgent('Ada', when(wokenBy('Are you busy?'), steps(calls))))

@@ -13,7 +13,7 @@ describe.each(RULE_STACKS)('readSpaceMessages, on the %s stack', (stack) => {
   afterAll(() => parley?.close())
   beforeEach(() => parley.models.reset())
 
-  /** The result of the tool when Ada, woken by a message elsewhere, reads the room. */
+  /** Returns the result of the tool when Ada, woken by a message elsewhere, reads the room. */
   async function read(room: Awaited<ReturnType<typeof spaceToolsRoom>>, input: object) {
     const { human, agents, space } = room
     const elsewhere = await parley.space(human, [agents[0]?.id ?? ''], { routing: 'ADMIN' })
@@ -24,7 +24,7 @@ describe.each(RULE_STACKS)('readSpaceMessages, on the %s stack', (stack) => {
     return (await callsOf(parley, run.id))[0]
   }
 
-  /** A room with this many messages by the human. */
+  /** Creates a room with this many messages by the human. */
   async function talkative(count: number) {
     const room = await spaceToolsRoom(parley)
     await parley.app.domain.members.remove(parley.admin, { spaceId: room.space.id, entityId: room.agents[0]?.id ?? '' })

@@ -93,7 +93,7 @@ describe.each(RULE_STACKS)('sendSpaceMessage, on the %s stack', (stack) => {
   })
 
   describe('mention and wait are independent', () => {
-    /** Ada posts with these options; returns her result, her message, and Bea's runs. */
+    /** Ada posts with these options. Returns her result, her message, and Bea's runs. */
     async function play(options: (ids: { bea: string }) => object, whileWaiting?: (room: Room) => Promise<unknown>) {
       const { human, agents, space } = await room('Ada', 'Bea')
       const [ada = NOBODY, bea = NOBODY] = agents

@@ -74,7 +74,7 @@ describe('the tools of an agent with the toolset SPACE_TOOLS', () => {
   })
 })
 
-/** The result of a query, once there is one. */
+/** Returns the result of a query, once there is one. */
 async function waitFor<T>(find: () => Promise<T[]>): Promise<T[]> {
   return until('the query has a result', async () => {
     const found = await find()

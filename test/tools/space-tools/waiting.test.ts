@@ -19,7 +19,7 @@ interface WaitState {
   wait: { messageId: string; afterSeq: number }
 }
 
-/** Waits until the run's first call waits for a reply; returns its stored wait. */
+/** Waits until the run's first call waits for a reply. Returns its stored wait. */
 async function waiting(parley: TestApplication, runId: string): Promise<WaitState['wait']> {
   return until(`${runId} waits for a reply`, async () => {
     const [call] = await callsOf(parley, runId)
@@ -36,7 +36,7 @@ describe.skipIf(!hasPostgres)('waiting for a reply', () => {
   afterAll(() => parley?.close())
   beforeEach(() => parley.models.reset())
 
-  /** A room in which Ada has asked a question and waits. */
+  /** Creates a room in which Ada has asked a question and waits. */
   async function asked(wait: object, names = ['Ada', 'Bea', 'Cem']) {
     const room = await spaceToolsRoom(parley, { names })
     parley.models.script(forAgent('Ada', steps([sayIn(room.space.id, 'Who knows?', { wait })])))
@@ -49,7 +49,7 @@ describe.skipIf(!hasPostgres)('waiting for a reply', () => {
 
   const resultOf = async (runId: string) => (await callsOf(parley, runId))[0]?.output as { reply: object | null }
 
-  /** A message by an agent, posted by a run that a service triggers. */
+  /** Posts a message by an agent, in a run that a service triggers. */
   async function agentSays(agent: { id: string; name: string } | undefined, spaceId: string, text: string) {
     parley.models.script(forAgent(agent?.name ?? '', steps([sayIn(spaceId, text)])))
     const before = (await runsOf(parley, agent?.id ?? '')).length
