@@ -57,7 +57,11 @@ const previousOf = new WeakMap<Room, string>()
 const DOORS: Record<string, Ask> = {
   'AG-UI': (room, origin) =>
     post(room, `${origin}/ag-ui/spaces/${room.spaceId}`, {
-      ...{ threadId: room.spaceId, runId: crypto.randomUUID(), state: {}, tools: [], context: [] },
+      threadId: room.spaceId,
+      runId: crypto.randomUUID(),
+      state: {},
+      tools: [],
+      context: [],
       messages: [{ id: crypto.randomUUID(), role: 'user', content: 'Go' }],
     }),
   'Open Responses': async (room, origin) => {
@@ -68,7 +72,9 @@ const DOORS: Record<string, Ask> = {
   },
   MCP: (room, origin) =>
     post(room, `${origin}/mcp`, {
-      ...{ jsonrpc: '2.0', id: 1, method: 'tools/call' },
+      jsonrpc: '2.0',
+      id: 1,
+      method: 'tools/call',
       params: { name: 'send_message', arguments: { spaceId: room.spaceId, text: 'Go', waitSeconds: 60 } },
     }),
   A2A: (room, origin) =>
@@ -76,7 +82,9 @@ const DOORS: Record<string, Ask> = {
       room,
       `${origin}/a2a/spaces/${room.spaceId}`,
       {
-        ...{ jsonrpc: '2.0', id: 1, method: 'SendStreamingMessage' },
+        jsonrpc: '2.0',
+        id: 1,
+        method: 'SendStreamingMessage',
         params: { message: { messageId: crypto.randomUUID(), role: 'ROLE_USER', parts: [{ text: 'Go' }] } },
       },
       { 'a2a-version': '1.0' },

@@ -51,8 +51,12 @@ export function animatedPng(frames: readonly Frame[]): Buffer {
     chunk('fdAT', Buffer.concat([numbers(2 * at + 1), data])),
   ])
   return Buffer.concat([
-    ...[SIGNATURE, chunk('IHDR', header), chunk('acTL', numbers(moves.length, 0)), chunk('IDAT', encode(still, whole))],
-    ...[...chunks, chunk('IEND', Buffer.alloc(0))],
+    SIGNATURE,
+    chunk('IHDR', header),
+    chunk('acTL', numbers(moves.length, 0)),
+    chunk('IDAT', encode(still, whole)),
+    ...chunks,
+    chunk('IEND', Buffer.alloc(0)),
   ])
 }
 

@@ -58,7 +58,10 @@ export async function createApp(config: Config, options: AppOptions = {}) {
   const domain = createDomain(platform, {
     core,
     adminToken: adminToken.value,
-    ...{ models, record, toolSetup, pushKeys },
+    models,
+    record,
+    toolSetup,
+    pushKeys,
     oidcFetch: identityProviders.fetch,
     rates: createRates(config.rates, realtime.shared),
   })

@@ -102,8 +102,12 @@ describe('the settings', () => {
   })
 
   test.each([
-    ...['chat.example.com', 'ftp://chat.example.com', 'https://me:secret@chat.example.com'],
-    ...['https://chat.example.com/?a=b', 'https://chat.example.com/#a', 'https://chat.example.com//a'],
+    'chat.example.com',
+    'ftp://chat.example.com',
+    'https://me:secret@chat.example.com',
+    'https://chat.example.com/?a=b',
+    'https://chat.example.com/#a',
+    'https://chat.example.com//a',
     'https://chat.example.com/graphql',
   ])('an invalid PARLEY_PUBLIC_URL is an error: %s', (PARLEY_PUBLIC_URL) => {
     const faults = faultsOf({ PARLEY_PUBLIC_URL })

@@ -9,7 +9,11 @@ const ROOT = path.resolve(import.meta.dirname, '..')
 const textOf = (file: string) => readFileSync(path.join(ROOT, file), 'utf8')
 const isArchived = (page: string) => page.startsWith('docs/decisions/archive/')
 const PAGES = [
-  ...['README.md', 'CONTRIBUTING.md', 'CHANGELOG.md', 'SECURITY.md', 'examples/README.md'],
+  'README.md',
+  'CONTRIBUTING.md',
+  'CHANGELOG.md',
+  'SECURITY.md',
+  'examples/README.md',
   ...globSync('docs/**/*.md', { cwd: ROOT, exclude: ['docs/node_modules', 'docs/.vitepress', 'docs/public'] }),
 ].map((page) => page.split(path.sep).join('/'))
 const current = PAGES.filter((page) => !isArchived(page))

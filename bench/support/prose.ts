@@ -25,7 +25,9 @@ function paragraph(random: Random): string[] {
 
 function list(random: Random): string[] {
   const items = Array.from({ length: 3 + Math.floor(random() * 4) }, () => [
-    ...['- ', ...Array.from({ length: 4 + Math.floor(random() * 8) }, () => `${word(random)} `), '\n'],
+    '- ',
+    ...Array.from({ length: 4 + Math.floor(random() * 8) }, () => `${word(random)} `),
+    '\n',
   ])
   return [...items.flat(), '\n']
 }

@@ -26,7 +26,9 @@ const weather: AgentExecutor = {
     const artifact = (piece: string, append: boolean) =>
       AgentEvent.artifactUpdate(
         TaskArtifactUpdateEvent.fromJSON({
-          ...{ taskId, contextId, append },
+          taskId,
+          contextId,
+          append,
           artifact: { artifactId: `weather-${taskId}`, parts: [{ text: piece }] },
         }),
       )
@@ -67,10 +69,14 @@ describe('an agent of the A2A SDK', () => {
       http.close()
     }
     const card = {
-      ...{ name: 'Weather', description: 'Knows the weather.', version: '1' },
+      name: 'Weather',
+      description: 'Knows the weather.',
+      version: '1',
       supportedInterfaces: [{ url: `${origin}/rpc`, protocolBinding: 'JSONRPC', protocolVersion: '1.0' }],
       capabilities: { streaming: true },
-      ...{ defaultInputModes: ['text/plain'], defaultOutputModes: ['text/plain'], skills: [] },
+      defaultInputModes: ['text/plain'],
+      defaultOutputModes: ['text/plain'],
+      skills: [],
     }
     const handler = new JsonRpcTransportHandler(
       new DefaultRequestHandler(AgentCard.fromJSON(card), new InMemoryTaskStore(), weather),

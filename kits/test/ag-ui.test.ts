@@ -192,7 +192,10 @@ describe.each(RULE_STACKS)('@ag-ui/client on the %s stack', (stack) => {
     expect(contentOf(reloaded.messages)).toMatchObject([
       { role: 'user', content: 'Question' },
       { role: 'user', content: 'I am here too.' },
-      ...[{ content: ANSWER }, { calls: [{ name: 'look_up' }] }, { role: 'tool' }, { content: `Then: ${ANSWER}` }],
+      { content: ANSWER },
+      { calls: [{ name: 'look_up' }] },
+      { role: 'tool' },
+      { content: `Then: ${ANSWER}` },
     ])
     for (const { events } of [uncut, reloaded])
       for (const [index] of events.entries()) {

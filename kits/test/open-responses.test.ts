@@ -89,7 +89,9 @@ describe.each(RULE_STACKS)('clients of OpenAI on the %s stack', (stack) => {
     expect(content).toBe(TEXTS.join('\n\n'))
     const history = [...asked, { role: 'assistant' as const, content }, { role: 'user' as const, content: 'Two' }]
     const stream = await client.chat.completions.create({
-      ...{ model, messages: history, stream: true },
+      model,
+      messages: history,
+      stream: true,
       stream_options: { include_usage: true },
     })
     let text = ''

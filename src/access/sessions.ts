@@ -249,7 +249,8 @@ export function createSessions(
       id: newId('ses'),
       hash: hashOf(secret),
       ...opened,
-      ...{ acting: false, actingAdminId: null },
+      acting: false,
+      actingAdminId: null,
       device: deviceOf(userAgent),
       createdAt: new Date(now),
       lastUsedAt: new Date(now),
@@ -318,11 +319,19 @@ export function createSessions(
       const expiresAt = new Date(Math.min(now + ACTING_MS, viewer.expiresAt?.getTime() ?? Number.POSITIVE_INFINITY))
       const actingAdminId = viewer.scope === 'HUMAN' ? viewer.id : null
       const row: Row = {
-        ...{ id: newId('ses'), hash: hashOf(secret), scope: 'HUMAN', viewerId: humanId, acting: true, actingAdminId },
+        id: newId('ses'),
+        hash: hashOf(secret),
+        scope: 'HUMAN',
+        viewerId: humanId,
+        acting: true,
+        actingAdminId,
         tokenId: credentialOf(viewer),
         oidcSid: null,
         device: actingAdminId === null ? 'The operator, acting as you' : 'An admin, acting as you',
-        ...{ createdAt: new Date(now), lastUsedAt: new Date(now), expiresAt, endsBy: expiresAt },
+        createdAt: new Date(now),
+        lastUsedAt: new Date(now),
+        expiresAt,
+        endsBy: expiresAt,
       }
       const ended = await db.transaction(async (tx) => {
         await lockActing(tx, viewer, humanId)

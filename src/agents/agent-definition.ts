@@ -234,8 +234,17 @@ export function agentAsPinned<A extends Agent & { tools: AgentTool[]; mcpServers
     defined.some(({ name }) => name === one.name)
   return {
     ...agent,
-    ...{ description, instructions, model, fallbackModels, modelSettings, maxSteps, maxToolCalls },
-    ...{ tokenBudget, phases, cycle, plainText },
+    description,
+    instructions,
+    model,
+    fallbackModels,
+    modelSettings,
+    maxSteps,
+    maxToolCalls,
+    tokenBudget,
+    phases,
+    cycle,
+    plainText,
     tools: agent.tools.filter(isIn(pinned.tools)),
     mcpServers: agent.mcpServers.filter(isIn(pinned.mcpServers)),
   }

@@ -201,7 +201,11 @@ export function createAgents(platform: Platform, { models }: { models: AgentMode
       const draft = await tx.agentDraft.findUnique({ where: { agentId }, select: { id: true } })
       if (agent.version !== version || draft?.id !== before?.id) return false
       await writeDraft(tx, {
-        ...{ agentId, changes, headersSealed, baseVersion: version, createdAt: new Date(clock.now()) },
+        agentId,
+        changes,
+        headersSealed,
+        baseVersion: version,
+        createdAt: new Date(clock.now()),
         ...authorOf(viewer, note ?? before?.note ?? null),
         definition: definition as unknown as Prisma.InputJsonValue,
       })

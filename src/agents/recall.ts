@@ -144,7 +144,10 @@ export function createRecalling({ db }: Pick<Platform, 'db'>): Recalling {
       const summaries = sum > budget ? 0 : await summariesTokens(agentId, hidden, earliest, whole)
       if (sum + summaries <= budget) {
         const recall = {
-          ...{ summed: earliest, whole, end: before.end, ...but(hidden) },
+          summed: earliest,
+          whole,
+          end: before.end,
+          ...but(hidden),
           allowed: isOutgrown ? allowed : (before.allowed ?? allowed),
         }
         return { recall, messages: await again(agentId, recall), tokens: sum + summaries }

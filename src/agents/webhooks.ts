@@ -70,7 +70,12 @@ type Row = Prisma.WebhookGetPayload<object>
 
 export function createWebhooks({ db, secretBox, clock }: Platform): Webhooks {
   const webhookOf = ({ id, agentId, serviceName, urgent, createdAt, lastUsedAt }: Row): Webhook => ({
-    ...{ id, agentId, serviceName, urgent, createdAt, lastUsedAt },
+    id,
+    agentId,
+    serviceName,
+    urgent,
+    createdAt,
+    lastUsedAt,
     path: `/hooks/agents/${id}`,
   })
 

@@ -74,7 +74,13 @@ function runFor(ownLabel: readonly string[], other: SceneRun): SceneRun {
   if (RULES.mayCompare(other.label ?? [], ownLabel)) return other
   return {
     ...other,
-    ...{ triggerType: 'INBOX', triggerName: null, triggerSpaceId: null, senderName: null, spaceName: null },
-    ...{ triggerSummary: '', calls: null, label: null },
+    triggerType: 'INBOX',
+    triggerName: null,
+    triggerSpaceId: null,
+    senderName: null,
+    spaceName: null,
+    triggerSummary: '',
+    calls: null,
+    label: null,
   }
 }

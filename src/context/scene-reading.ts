@@ -135,7 +135,13 @@ export function createSceneReading({ db }: Pick<Platform, 'db'>, { history }: { 
         runId,
         {
           agent: agentAsPinned(row, pinned),
-          ...{ spaces, otherRuns: otherRuns.map(runOfJson), lines, sources, worksIn, keptMarks, cycleMarks },
+          spaces,
+          otherRuns: otherRuns.map(runOfJson),
+          lines,
+          sources,
+          worksIn,
+          keptMarks,
+          cycleMarks,
         },
       ]),
     )

@@ -201,14 +201,14 @@ async function loadMeanwhile(
   const threadRootIds = [own, call.threadRootId ?? call.messageId].filter((id) => id !== null)
   const scope: HistoryScope = { type: 'among', threadRootIds, withOutside: own === null }
   const lines = await history.read({
-    ...{
-      spaceId,
-      scope,
-      readerId: run.agentId,
-      upToSeq: space.lastSeq,
-      since: { at: call.createdAt, butOfRun: run.id },
-    },
-    ...{ limit, characters: HISTORY_CHARACTERS, readOn: readOnFrom },
+    spaceId,
+    scope,
+    readerId: run.agentId,
+    upToSeq: space.lastSeq,
+    since: { at: call.createdAt, butOfRun: run.id },
+    limit,
+    characters: HISTORY_CHARACTERS,
+    readOn: readOnFrom,
   })
   return { spaceName: space.name, seq: space.lastSeq, lines }
 }

@@ -215,7 +215,9 @@ const RECHECKS_MS = [2000, 5000, 15_000, 60_000]
 
 /** Events that can end a turn or make it wait. */
 const MAY_CHANGE_STATE: ReadonlySet<SpaceEvent['__typename']> = new Set([
-  ...(['SpaceSnapshot', 'MessageUpdated', 'MemberLeft'] as const),
+  'SpaceSnapshot',
+  'MessageUpdated',
+  'MemberLeft',
 ])
 
 type Followed = { type: 'event'; event: SpaceEvent } | { type: 'end'; state: TurnState }

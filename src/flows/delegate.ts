@@ -91,12 +91,16 @@ async function noteHandedOn(
 ): Promise<void> {
   const because = reason === null ? '' : ` ${reason}`
   await outcomes.set({
-    ...{ messageId, agentId, runId: null },
+    messageId,
+    agentId,
+    runId: null,
     kind: 'NOT_ROUTED',
     reason: `The agent delegated the message.${because}`,
   })
   await outcomes.set({
-    ...{ messageId, agentId: targetId, runId },
+    messageId,
+    agentId: targetId,
+    runId,
     kind: runId === null ? 'INBOX' : 'RUN',
     reason: 'Another agent delegated the message to this agent.',
   })

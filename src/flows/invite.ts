@@ -58,7 +58,9 @@ export function createInviting(
       const now = clock.now()
       const invitation: MailInvitation = {
         id: newId('inv'),
-        ...{ email, spaceIds, inviterId: viewer.id },
+        email,
+        spaceIds,
+        inviterId: viewer.id,
         createdAt: new Date(now),
         expiresAt: new Date(now + INVITATION_LASTS_MS),
       }

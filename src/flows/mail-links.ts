@@ -310,7 +310,10 @@ export function createMailLinks(platform: Platform, { publisher, decideCall, ses
       const spaces = await prisma.space.findMany({ where: { id: { in: spaceIds } }, select: { name: true } })
       const inviter = await prisma.entity.findUnique({ where: { id: invitation.inviterId } })
       return {
-        ...{ purpose, email, isNew: human === null, spaces: spaces.map((space) => space.name) },
+        purpose,
+        email,
+        isNew: human === null,
+        spaces: spaces.map((space) => space.name),
         name: human?.name ?? nameOfAddress(email),
         inviter: inviter?.name ?? null,
       }

@@ -50,7 +50,11 @@ export function createNotify(platform: Platform): BoundJob {
       ...notices.map(({ humanId, kind, spaceId, messageId, toolCallId, runId }) =>
         signals.publish(entityChannel(humanId), {
           type: 'notice',
-          ...{ kind, spaceId, messageId, toolCallId, runId },
+          kind,
+          spaceId,
+          messageId,
+          toolCallId,
+          runId,
         }),
       ),
       signals.publish(DUE_JOBS_CHANNEL, {}),

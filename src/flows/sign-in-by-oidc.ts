@@ -271,7 +271,13 @@ async function linkAccount(
     config,
   })
   const identity: Identity = {
-    ...{ issuer, subject, humanId, claimedName: name, claimedPicture: picture, claimedEmail: email, gaveAdmin },
+    issuer,
+    subject,
+    humanId,
+    claimedName: name,
+    claimedPicture: picture,
+    claimedEmail: email,
+    gaveAdmin,
     createdAt: before?.createdAt ?? now,
     lastUsedAt: now,
   }

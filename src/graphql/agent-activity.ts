@@ -8,7 +8,14 @@ import { type AgentActivityEvent, itself } from './streams.ts'
 
 /** The fields of a run that the event contains. Other fields are read from the run's row. */
 const TOLD: ReadonlySet<string> = new Set([
-  ...['__typename', 'id', 'agent', 'status', 'triggerType', 'triggerSummary', 'queuedAt', 'startedAt'],
+  '__typename',
+  'id',
+  'agent',
+  'status',
+  'triggerType',
+  'triggerSummary',
+  'queuedAt',
+  'startedAt',
 ])
 
 const AgentActivity = builder.objectRef<AgentActivityEvent>('AgentActivity').implement({

@@ -52,10 +52,23 @@ const SEVERAL_HOSTS =
 
 /** Parameters of libpq, Prisma and `pg` that have no effect here. */
 const WITHOUT_EFFECT = new Set([
-  ...['keepalives', 'keepalives_idle', 'keepalives_interval', 'keepalives_count', 'tcp_user_timeout', 'sslcompression'],
-  ...['fallback_application_name', 'krbsrvname', 'gsslib', 'load_balance_hosts', 'max_protocol_version'],
-  ...['connection_limit', 'pool_timeout', 'socket_timeout', 'statement_cache_size', 'max_idle_connection_lifetime'],
-  ...['uselibpqcompat'],
+  'keepalives',
+  'keepalives_idle',
+  'keepalives_interval',
+  'keepalives_count',
+  'tcp_user_timeout',
+  'sslcompression',
+  'fallback_application_name',
+  'krbsrvname',
+  'gsslib',
+  'load_balance_hosts',
+  'max_protocol_version',
+  'connection_limit',
+  'pool_timeout',
+  'socket_timeout',
+  'statement_cache_size',
+  'max_idle_connection_lifetime',
+  'uselibpqcompat',
 ])
 
 /** Parameters with a limited set of supported values, and the advice for all other values. */

@@ -83,17 +83,31 @@ interface RecordOptions {
 
 /** People's actions whose time is only stored in the audit log. */
 const RECORDED_ACTIONS = [
-  ...(['createSpace', 'updateSpace', 'addMember', 'removeMember', 'leaveSpace'] as const),
-  ...(['stopRun', 'retryRun'] as const),
-]
+  'createSpace',
+  'updateSpace',
+  'addMember',
+  'removeMember',
+  'leaveSpace',
+  'stopRun',
+  'retryRun',
+] as const
 /**
  * Actions on an agent that do not create a version of the agent. A recording omits the person who performed such an
  * action, and the other space that it concerns.
  */
 const AGENT_ACTIONS = [
-  ...(['updateAgent', 'setMemories', 'deleteMemories', 'setGoals', 'deleteGoals', 'updatePlan', 'deletePlan'] as const),
-  ...(['forgetCycle', 'forgetSpace', 'resetConsciousness', 'removeInboxEvent'] as const),
-]
+  'updateAgent',
+  'setMemories',
+  'deleteMemories',
+  'setGoals',
+  'deleteGoals',
+  'updatePlan',
+  'deletePlan',
+  'forgetCycle',
+  'forgetSpace',
+  'resetConsciousness',
+  'removeInboxEvent',
+] as const
 const ROWS_AT_ONCE = 200
 
 /**

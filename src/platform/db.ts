@@ -127,8 +127,10 @@ export interface DatabaseOptions {
  */
 const START_PARAMETERS = [
   ...PGlite.defaultStartParams,
-  ...['-c', 'shared_buffers=16MB'],
-  ...['-c', `search_path=${searchPathOf('public')}`],
+  '-c',
+  'shared_buffers=16MB',
+  '-c',
+  `search_path=${searchPathOf('public')}`,
 ]
 
 /** The extensions that migrations use. PGlite needs their code at every start. */

@@ -79,7 +79,11 @@ export function createMailer({ mail: settings }: Pick<Config, 'mail'>): Mailer |
       const message = await composed(mail)
       const { default: SmtpConnection } = await import('nodemailer/lib/smtp-connection')
       const connection = new SmtpConnection({
-        ...{ host, port, secure, requireTLS: requireTls, ignoreTLS: ignoreTls },
+        host,
+        port,
+        secure,
+        requireTLS: requireTls,
+        ignoreTLS: ignoreTls,
         tls: { rejectUnauthorized: verifiesCertificate },
         connectionTimeout: CONNECT_MS,
         greetingTimeout: CONNECT_MS,

@@ -80,8 +80,16 @@ export interface BacktestOptions {
 
 const TEXT_FIELDS = ['name', 'description', 'instructions', 'model', 'plainText']
 const JSON_FIELDS = [
-  ...['modelSettings', 'fallbackModels', 'maxSteps', 'maxToolCalls', 'tokenBudget', 'maxConcurrentRuns'],
-  ...['phases', 'cycle', 'budget', 'tools'],
+  'modelSettings',
+  'fallbackModels',
+  'maxSteps',
+  'maxToolCalls',
+  'tokenBudget',
+  'maxConcurrentRuns',
+  'phases',
+  'cycle',
+  'budget',
+  'tools',
 ]
 
 /**

@@ -13,9 +13,17 @@ interface Acted {
  * any mutation that is added later.
  */
 const ALLOWED_WHILE_ACTING: ReadonlySet<string> = new Set([
-  ...['sendMessage', 'editMessage', 'deleteMessage', 'react', 'setTyping'],
-  ...['createSpace', 'joinSpace', 'addMember', 'removeMember'],
-  ...['stopRun', 'retryRun'],
+  'sendMessage',
+  'editMessage',
+  'deleteMessage',
+  'react',
+  'setTyping',
+  'createSpace',
+  'joinSpace',
+  'addMember',
+  'removeMember',
+  'stopRun',
+  'retryRun',
   // `endSession` ends only the acting session, not the person's own sessions.
   'endSession',
 ])

@@ -156,7 +156,11 @@ function planGoneCycle(run: EndingRun, ending: RunEnding, facts: EndFacts): EndP
   const fate = facts.hasDoneNothing ? 'release' : 'finish'
   const events = facts.events.filter(({ isGone }) => !isGone).map((event): Fates[number] => ({ event, fate }))
   const dropped = otherMessages(run, events).map((messageId) => ({
-    ...{ messageId, kind: 'DROPPED' as const, reason: null, error: null, runId: run.id },
+    messageId,
+    kind: 'DROPPED' as const,
+    reason: null,
+    error: null,
+    runId: run.id,
   }))
   return {
     events,
@@ -252,7 +256,11 @@ function triggerOutcome(run: EndingRun, ending: RunEnding, { hasPosted, hasActed
  * text is used, which may explain it.
  */
 const skipped = ({ id: runId }: EndingRun, messageId: string, reason: string | null): PlannedOutcome => ({
-  ...{ messageId, kind: 'SKIPPED' as const, reason, error: null, runId },
+  messageId,
+  kind: 'SKIPPED' as const,
+  reason,
+  error: null,
+  runId,
 })
 
 /** Returns the outcome of a message for a skipped cycle whose run is deleted. */

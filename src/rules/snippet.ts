@@ -82,8 +82,25 @@ function wholeAt(text: string, place: number): number {
 
 /** Letters that Unicode does not decompose, with their replacements in PostgreSQL's `unaccent`. */
 const UNDECOMPOSED: Readonly<Record<string, string>> = {
-  ...{ ø: 'o', ł: 'l', đ: 'd', ß: 'ss', æ: 'ae', œ: 'oe', ð: 'd', þ: 'th', ı: 'i', ħ: 'h', ŧ: 't', ŋ: 'n', ĸ: 'k' },
-  ...{ '’': "'", '‘': "'", '“': '"', '”': '"', '–': '-', '—': '-' },
+  ø: 'o',
+  ł: 'l',
+  đ: 'd',
+  ß: 'ss',
+  æ: 'ae',
+  œ: 'oe',
+  ð: 'd',
+  þ: 'th',
+  ı: 'i',
+  ħ: 'h',
+  ŧ: 't',
+  ŋ: 'n',
+  ĸ: 'k',
+  '’': "'",
+  '‘': "'",
+  '“': '"',
+  '”': '"',
+  '–': '-',
+  '—': '-',
 }
 
 /**

@@ -62,7 +62,10 @@ export function watchLivingRuns({ db, metrics, logger }: FigurePlatform): void {
     show: (gauge: Gauge<Label>, rows: Row[] | null) => void,
   ) => {
     const gauge = new Gauge({
-      ...{ name, help, labelNames, registers: [metrics] },
+      name,
+      help,
+      labelNames,
+      registers: [metrics],
       async collect() {
         const rows = await read()
         gauge.reset()

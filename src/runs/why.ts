@@ -74,7 +74,9 @@ export function createWhyReading({ db }: Pick<Platform, 'db'>, { visibility }: {
       const posted = posting.flatMap(({ messageId, callId }) => (messageId === row.id ? [callId] : []))
       const own = posted.length > 0 ? posted : [runId ?? senderId]
       return {
-        ...{ key: row.id, kind: 'MESSAGE', at: row.createdAt },
+        key: row.id,
+        kind: 'MESSAGE',
+        at: row.createdAt,
         text: `Message ${seq} in ${JSON.stringify(space.name)}, by ${names.get(senderId) ?? 'somebody'}${quoteOf(row)}${isCopy ? ', copied' : ''}`,
         causes: isCopy ? [original] : [...own, actingAdminId].filter((id) => id !== null),
         isVisible: seen.has(row.id),
@@ -111,7 +113,9 @@ export function createWhyReading({ db }: Pick<Platform, 'db'>, { visibility }: {
       const granting = grants.filter(({ grantId }) => grantId === row.grantId)
       const people = read.has(row.id) ? [...deciders, ...granting].map(({ humanId }) => humanId) : []
       return {
-        ...{ key: row.id, kind: 'TOOL_CALL', at: row.createdAt },
+        key: row.id,
+        kind: 'TOOL_CALL',
+        at: row.createdAt,
         text: `Call to ${row.toolName} (${row.status.toLowerCase()})${people.length > 0 ? ', approved by people' : ''}${originals.has(row.id) ? ', copied' : ''}`,
         causes: originals.has(row.id)
           ? [originals.get(row.id) ?? `${ERASED}${row.id}`]
@@ -153,7 +157,9 @@ export function createWhyReading({ db }: Pick<Platform, 'db'>, { visibility }: {
       const last = previous.find(({ runId, index }) => runId === row.run.id && index === row.index - 1)
       const from = calls.length > 0 ? calls.map(({ callId }) => callId) : [row.run.id]
       return {
-        ...{ key: row.id, kind: 'STEP', at: row.startedAt },
+        key: row.id,
+        kind: 'STEP',
+        at: row.startedAt,
         text: `Step ${row.index + 1} of a run, by ${row.model}`,
         causes: [...(isNext || last === undefined ? from : [last.id]), ...(prompts.get(row.id) ?? [])],
         isVisible: isVisible(row),
@@ -270,7 +276,9 @@ export function createWhyReading({ db }: Pick<Platform, 'db'>, { visibility }: {
       const own = events.filter(({ runId }) => runId === row.id)
       const triggers = row.triggerType === 'INBOX' ? own.flatMap(triggersOfEvent) : triggersOfRun(row)
       return {
-        ...{ key: row.id, kind: 'RUN', at: row.queuedAt },
+        key: row.id,
+        kind: 'RUN',
+        at: row.queuedAt,
         text: `${names.get(agentId) ?? 'An agent'} ${verbOf(row, posted.has(row.id))} ${subjectOf(row, rooms.has(row.triggerSpaceId ?? '') ? names : new Map())}`,
         causes: [
           ...(triggers.length > 0 ? triggers : [`${ERASED}${row.id}`]),
@@ -299,7 +307,9 @@ export function createWhyReading({ db }: Pick<Platform, 'db'>, { visibility }: {
       FROM "AgentVersion" v JOIN "Agent" a ON a.id = v."agentId" JOIN "Entity" e ON e.id = a.id WHERE v.id = ANY(${ids}::text[])`
     return rows.map(
       (row): Found => ({
-        ...{ key: row.id, kind: 'AGENT_VERSION', at: row.createdAt },
+        key: row.id,
+        kind: 'AGENT_VERSION',
+        at: row.createdAt,
         text: `Version ${row.number} of ${row.name}${row.authorId === null ? ', by the operator' : ''}`,
         causes: [row.authorId, row.originalId].filter((id) => id !== null),
         isVisible: isAdmin(viewer),
@@ -333,7 +343,9 @@ export function createWhyReading({ db }: Pick<Platform, 'db'>, { visibility }: {
     return rows.map((row): Found => {
       const source = row.callId ?? row.originalId ?? row.actorId ?? (row.isByAdmin ? null : `${ERASED}${row.id}`)
       return {
-        ...{ key: row.id, kind: 'MEMORY', at: row.updatedAt },
+        key: row.id,
+        kind: 'MEMORY',
+        at: row.updatedAt,
         text: `Memory ${JSON.stringify(oneLine(row.key))}${row.isByAdmin ? ', written by an admin' : ''}`,
         causes: source === null ? [] : [source],
         isVisible: isAdmin(viewer),
@@ -353,7 +365,9 @@ export function createWhyReading({ db }: Pick<Platform, 'db'>, { visibility }: {
       ) AS "actorId" FROM "Plan" p WHERE p.id = ANY(${ids}::text[])`
     return rows.map(
       (row): Found => ({
-        ...{ key: row.id, kind: 'PLAN', at: row.createdAt },
+        key: row.id,
+        kind: 'PLAN',
+        at: row.createdAt,
         text: `Plan ${JSON.stringify(oneLine(row.name))}`,
         causes: [row.callId ?? row.actorId].filter((id) => id !== null),
         isVisible: isAdmin(viewer),
@@ -366,7 +380,11 @@ export function createWhyReading({ db }: Pick<Platform, 'db'>, { visibility }: {
     const seen = await visibility.entities(viewer, ids)
     return rows.map(
       (row): Found => ({
-        ...{ key: row.id, text: row.name, at: row.createdAt, causes: [], isVisible: seen.has(row.id) },
+        key: row.id,
+        text: row.name,
+        at: row.createdAt,
+        causes: [],
+        isVisible: seen.has(row.id),
         // Retention has deleted the run, so only the agent can be shown.
         kind: row.kind === 'HUMAN' && row.goneAt === null ? 'HUMAN' : 'ERASED',
       }),
@@ -379,7 +397,10 @@ export function createWhyReading({ db }: Pick<Platform, 'db'>, { visibility }: {
     const rows = [...tokens.map((row) => ({ ...row, serviceName: row.serviceName ?? row.label })), ...webhooks]
     return rows.map(
       (row): Found => ({
-        ...{ key: row.id, kind: 'SERVICE', at: null, causes: [] },
+        key: row.id,
+        kind: 'SERVICE',
+        at: null,
+        causes: [],
         text: `Service ${JSON.stringify(oneLine(row.serviceName ?? ''))}`,
         isVisible: isAdmin(viewer) || viewer.id === row.id,
       }),

@@ -325,7 +325,8 @@ function createEndpoint({ app: served, config, keepAliveMs, pacing }: ServerOpti
     maxSocketsPerViewer,
     requestBytes,
     keepAliveMs,
-    ...{ logger, metrics },
+    logger,
+    metrics,
   })
   const graphiql = createGraphiql(publicUrl.basePath)
   const page = createConsole(publicUrl.basePath)
@@ -334,14 +335,27 @@ function createEndpoint({ app: served, config, keepAliveMs, pacing }: ServerOpti
   const authBodies = createAuthBodies()
   const mailLinks = createMailLinkHandlers({
     ...domain,
-    ...{ page, signIns, authentication, origins, publicUrl, bodies: authBodies },
+    page,
+    signIns,
+    authentication,
+    origins,
+    publicUrl,
+    bodies: authBodies,
   })
   const conversing = createConversing(domain)
   const activity = createActivity()
   const onError = (error: Error) => logger.error({ error: messageOf(error) }, 'a request to a protocol endpoint failed')
   const doors = createDoors({
     callerOf: createCallers({ graphql, maskError }),
-    ...{ maskError, signIns, origins, publicUrl, bodies, requestBytes, watchToken, maxResponseBytes, inFlight },
+    maskError,
+    signIns,
+    origins,
+    publicUrl,
+    bodies,
+    requestBytes,
+    watchToken,
+    maxResponseBytes,
+    inFlight,
     rates: domain.rates,
     maxStreamsPerViewer: maxSocketsPerViewer,
     doors: {
@@ -368,12 +382,16 @@ function createEndpoint({ app: served, config, keepAliveMs, pacing }: ServerOpti
       return graphql(request, response)
     },
     console: page,
-    invitation: createInvitationHandlers({ ...domain, ...{ startLink, page, origins, publicUrl, signIns } }),
+    invitation: createInvitationHandlers({ ...domain, startLink, page, origins, publicUrl, signIns }),
     auth: {
       ...createAuthHandlers({
         sessions: domain.sessions,
         rates: domain.rates,
-        ...{ signIns, authentication, origins, publicUrl, bodies: authBodies },
+        signIns,
+        authentication,
+        origins,
+        publicUrl,
+        bodies: authBodies,
         ways: { mail: domain.mailLinks.isConfigured },
       }),
       '/auth/mail': mailLinks.request,

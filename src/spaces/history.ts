@@ -263,7 +263,9 @@ export function createHistory({ db }: Platform): History {
             limit === 1 ? Prisma.sql`true` : Prisma.sql`m.id = ANY(${whole.filter((id) => id !== null)}::text[])`,
           ...(scope === undefined ? {} : { scope }),
           ...(since === undefined ? {} : { condition: saidSince(since, upToSeq) }),
-          ...{ limit, offset, characters },
+          limit,
+          offset,
+          characters,
         }),
       )
       return linesOf(rows, { ...telling, whole, limit, offset, characters })

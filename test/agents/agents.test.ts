@@ -125,8 +125,14 @@ describe.skipIf(!hasPostgres)('agents', () => {
       expect(await update(id, {})).toEqual({ id, ...before })
       const after = await update(id, { name: 'Other', instructions: 'j', model: 'openai:gpt-5', maxSteps: 3 })
       expect(after).toEqual({
-        ...{ id, ...before, name: 'Other', instructions: 'j', version: 2 },
-        ...{ model: 'openai:gpt-5', maxSteps: 3, maxToolCalls: 15 },
+        id,
+        ...before,
+        name: 'Other',
+        instructions: 'j',
+        version: 2,
+        model: 'openai:gpt-5',
+        maxSteps: 3,
+        maxToolCalls: 15,
       })
     })
 

@@ -58,7 +58,8 @@ describe.skipIf(!hasPostgres)('the part of the consciousness that a prompt inclu
   }
 
   const within = (budget: number, leastWhole: number, tokens = budget) => ({
-    ...{ budget, mostWhole: budget },
+    budget,
+    mostWhole: budget,
     allowed: { tokens, leastWhole },
   })
   const inboxesIn = ({ messages }: Recalled) =>

@@ -31,7 +31,10 @@ const LOOK_UP: ToolInput = {
   execution: 'EXTERNAL',
 }
 const CALL: ToolInput = {
-  ...{ name: 'call', description: 'Calls.', inputSchema: { type: 'object' }, execution: 'HTTP' as const },
+  name: 'call',
+  description: 'Calls.',
+  inputSchema: { type: 'object' },
+  execution: 'HTTP' as const,
   url: 'https://tools.example/call',
 }
 

@@ -164,7 +164,11 @@ describe.each(RULE_STACKS)('the audit log, on the %s stack', (stack) => {
     const made = (await prisma.goal.findMany({ where: { agentId: agent.id } })).map(({ id }) => id)
     const found = (await entries({ actorId: agent.id })).toReversed()
     expect(found.map(({ action }) => action)).toEqual([
-      ...['tool:set_goals', 'tool:set_goals', 'tool:set_plans', 'tool:delete_plans', 'tool:stop_run'],
+      'tool:set_goals',
+      'tool:set_goals',
+      'tool:set_plans',
+      'tool:delete_plans',
+      'tool:stop_run',
     ])
     const [first, second, set, deleted, stopped] = found.map(({ targetId }) => targetId)
     expect([first, second].toSorted()).toEqual(made.toSorted())

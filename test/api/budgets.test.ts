@@ -105,7 +105,8 @@ describe.each(RULE_STACKS)('budgets, on the %s stack', (stack) => {
     const { message } = await parley.send(human, space.id, 'And now?')
     const [outcome] = await parley.app.platform.db.prisma.outcome.findMany({ where: { messageId: message.id } })
     expect(outcome).toMatchObject({
-      ...{ kind: 'OVER_BUDGET', reason: "Today's budget of the person who started this is spent." },
+      kind: 'OVER_BUDGET',
+      reason: "Today's budget of the person who started this is spent.",
     })
     const others = await parley.send(other, space.id, 'And I?')
     expect(await ended(others.runs[0]?.id)).toMatchObject({ status: 'COMPLETED' })
@@ -143,7 +144,8 @@ describe.each(RULE_STACKS)('budgets, on the %s stack', (stack) => {
     const seen = await ask(`{ viewer { human { ${BUDGET} } } }`, {}, client)
     expect(seen.human.budget).toBeNull()
     expect(await ask(UPDATE_HUMAN, { input: { id: human.id, budget: { usdPerDay: -1 } } })).toMatchObject({
-      ...{ __typename: 'BadInputError', field: 'input.budget.usdPerDay' },
+      __typename: 'BadInputError',
+      field: 'input.budget.usdPerDay',
     })
   })
 
@@ -193,7 +195,11 @@ describe.each(RULE_STACKS)('budgets, on the %s stack', (stack) => {
     const { runs, message } = await parley.send(human, space.id, 'Count')
     const error = 'The budget of the message or trigger that started this is spent.'
     expect(await ended(runs[0]?.id)).toEqual({
-      ...{ status: 'FAILED', stopReason: 'OVER_BUDGET', error, stepCount: 2, usage: { totalTokens: 200 } },
+      status: 'FAILED',
+      stopReason: 'OVER_BUDGET',
+      error,
+      stepCount: 2,
+      usage: { totalTokens: 200 },
     })
     expect((await parley.messages(space.id)).length).toBe(3)
     expect(await outcomesOf(message)).toMatchObject([{ kind: 'FAILED', error, run: { stopReason: 'OVER_BUDGET' } }])

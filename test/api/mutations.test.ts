@@ -109,16 +109,17 @@ describe('mutations', () => {
       selection,
     )
     expect(agent).toMatchObject({
-      ...{ name: 'Researcher', description: null, mind: 'STATELESS', toolset: 'ACTIVE_SPACE' },
+      name: 'Researcher',
+      description: null,
+      mind: 'STATELESS',
+      toolset: 'ACTIVE_SPACE',
       internals: {
-        ...{
-          instructions: 'Look things up.',
-          maxSteps: 20,
-          tokenBudget: null,
-          maxConcurrentRuns: 5,
-          cycle: null,
-          mcpServers: [],
-        },
+        instructions: 'Look things up.',
+        maxSteps: 20,
+        tokenBudget: null,
+        maxConcurrentRuns: 5,
+        cycle: null,
+        mcpServers: [],
         phases: [{ fromStep: 0, toolChoice: 'AUTO', activeTools: null }],
         tools: [
           {

@@ -83,8 +83,14 @@ describe('model providers without a restart', () => {
     expect(await mutate('setModelProvider', mine())).toEqual({
       __typename: 'SetModelProviderPayload',
       modelProvider: {
-        ...{ name: 'mine', api: 'openai-chat', baseUrl: provider.baseUrl, hasKey: true, fromEnvironment: false },
-        ...{ ready: true, notReadyReason: null, models: ['large:8b', 'tiny'] },
+        name: 'mine',
+        api: 'openai-chat',
+        baseUrl: provider.baseUrl,
+        hasKey: true,
+        fromEnvironment: false,
+        ready: true,
+        notReadyReason: null,
+        models: ['large:8b', 'tiny'],
       },
     })
     provider.script(({ toolNames }) => [{ text: toolNames.length === 0 ? 'Hello, I am tiny.' : 'Good morning.' }])

@@ -217,7 +217,9 @@ describe.each(RULE_STACKS)('the cost of runs, on the %s stack', (stack) => {
     const second = await parley.send(other, space.id, 'Hi')
     for (const { id } of second.runs) await parley.runWhen(id)
     const service = await parley.app.domain.control.triggerAgent(parley.admin, {
-      ...{ agentId: agent.id, serviceName: 'cron', payload: {} },
+      agentId: agent.id,
+      serviceName: 'cron',
+      payload: {},
     })
     await parley.runWhen(service.run?.id ?? '')
     const all = await ledger({ spaceId: space.id })

@@ -69,13 +69,31 @@ describe('objects that a viewer may not see do not exist for that viewer', () =>
     ]
     const own = await ask<{ nodes: ({ __typename: string } | null)[] }>(ada, NODES, { ids })
     expect(own.nodes.map((node) => node?.__typename ?? null)).toEqual([
-      ...['Space', 'Message', 'Run', 'ToolCall', 'Human', 'Agent'],
-      ...[null, null, null, null, null],
+      'Space',
+      'Message',
+      'Run',
+      'ToolCall',
+      'Human',
+      'Agent',
+      null,
+      null,
+      null,
+      null,
+      null,
     ])
     const foreign = await ask<{ nodes: ({ __typename: string } | null)[] }>(eve, NODES, { ids })
     expect(foreign.nodes.map((node) => node?.__typename ?? null)).toEqual([
-      ...[null, null, null, null, null, 'Agent'],
-      ...[null, null, null, null, null],
+      null,
+      null,
+      null,
+      null,
+      null,
+      'Agent',
+      null,
+      null,
+      null,
+      null,
+      null,
     ])
     const one = await ask<{ node: unknown; space: unknown; message: unknown; run: unknown }>(
       eve,

@@ -15,13 +15,40 @@ const TYPES: Record<string, string> = { tcl: 'ToolCall', run: 'Run', msg: 'Messa
 
 /** The public fields of a run. For an approver of one of its calls, all other fields are null or empty. */
 const PUBLIC_OF_RUN = [
-  ...['id', 'agent', 'status', 'stepCount', 'usage', 'rootUsage', 'toolCalls', 'streamCursor', 'children'],
-  ...['queuedAt', 'startedAt', 'finishedAt', 'stopReason', 'triggerType', 'triggerSummary', 'depth', 'rootId'],
-  ...['agentVersion', 'messages'],
+  'id',
+  'agent',
+  'status',
+  'stepCount',
+  'usage',
+  'rootUsage',
+  'toolCalls',
+  'streamCursor',
+  'children',
+  'queuedAt',
+  'startedAt',
+  'finishedAt',
+  'stopReason',
+  'triggerType',
+  'triggerSummary',
+  'depth',
+  'rootId',
+  'agentVersion',
+  'messages',
 ]
 const PUBLIC_OF_CALL = [
-  ...['id', 'toolName', 'status', 'input', 'agent', 'run', 'waitsFor', 'settledAt', 'expiresAt', 'createdAt'],
-  ...['approval', 'inputSchema', 'claimedBy'],
+  'id',
+  'toolName',
+  'status',
+  'input',
+  'agent',
+  'run',
+  'waitsFor',
+  'settledAt',
+  'expiresAt',
+  'createdAt',
+  'approval',
+  'inputSchema',
+  'claimedBy',
 ]
 
 describe.each(RULE_STACKS)('a named approver who is not a member of the space, on the %s stack', (stack) => {

@@ -77,13 +77,11 @@ describe('other people’s objects', () => {
   test('a redirect to another origin drops the secret headers', async () => {
     const client = await parley.clientOf(parley.admin)
     const tool = (changes: object) => ({
-      ...{
-        name: 'pay',
-        description: '',
-        inputSchema: { type: 'object' },
-        execution: 'HTTP',
-        url: 'https://bank.example/pay',
-      },
+      name: 'pay',
+      description: '',
+      inputSchema: { type: 'object' },
+      execution: 'HTTP',
+      url: 'https://bank.example/pay',
       ...changes,
     })
     const server = (changes: object) => ({ name: 'jira', url: 'https://jira.example/mcp', ...changes })

@@ -42,7 +42,7 @@ describe.each(RULE_STACKS)('a budget shared by many concurrent runs, on the %s s
     'is exceeded by less than one generation if it is the budget of the %s',
     async (whose) => {
       const { human, space } = await parley.room('Ada', {
-        ...{ maxConcurrentRuns: AT_ONCE },
+        maxConcurrentRuns: AT_ONCE,
         ...(whose === 'agent' ? { budget: { tokensPerDay: BUDGET } } : {}),
       })
       if (whose === 'space')

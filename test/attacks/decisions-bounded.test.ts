@@ -44,8 +44,13 @@ describe.each(RULE_STACKS)('the limits of one call, on the %s stack', (stack) =>
     const { prisma } = play.parley.app.platform.db
     // Five people take turns, each with an input that was edited since the last approval.
     const lapsed = Array.from({ length: 120 }, (_, n) => ({
-      ...{ toolCallId: call.id, humanId: bob.id, inputDigest: `before ${n}`, approve: true, counted: false },
-      ...{ reason: `${n}`, at: new Date(Date.now() - 1_000_000 + n * 1000) },
+      toolCallId: call.id,
+      humanId: bob.id,
+      inputDigest: `before ${n}`,
+      approve: true,
+      counted: false,
+      reason: `${n}`,
+      at: new Date(Date.now() - 1_000_000 + n * 1000),
     }))
     await prisma.decision.createMany({ data: lapsed })
     const { approval } = await play.deciders.callFor(alice, call.id)

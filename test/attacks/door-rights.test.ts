@@ -132,7 +132,12 @@ describe('a stranger at the protocol endpoints', () => {
 
   test('AG-UI: no path, rejoin or response reveals or changes anything', async () => {
     const runOf = (more: object) => ({
-      ...{ threadId: 'stolen', runId: 'r', state: {}, tools: [], context: [], messages: [] },
+      threadId: 'stolen',
+      runId: 'r',
+      state: {},
+      tools: [],
+      context: [],
+      messages: [],
       ...more,
     })
     const seen = await tryAll((stranger, id) => [

@@ -148,8 +148,14 @@ describe.each(RULE_STACKS)('text that is designed to prevent an erasure, on the 
     await stage.say(zoe, space, 'First')
     const [one] = await db().message.findMany({ where: { spaceId: space.id } })
     const many = Array.from({ length: 1200 }, (_, index) => ({
-      ...{ id: `msg_${index.toString(16).padStart(32, '0')}`, spaceId: space.id, seq: index + 2, senderId: zoe.id },
-      ...{ status: 'COMPLETE' as const, parts: [{ type: 'text', text: 'Secret' }], rootId: one?.id ?? '', depth: 0 },
+      id: `msg_${index.toString(16).padStart(32, '0')}`,
+      spaceId: space.id,
+      seq: index + 2,
+      senderId: zoe.id,
+      status: 'COMPLETE' as const,
+      parts: [{ type: 'text', text: 'Secret' }],
+      rootId: one?.id ?? '',
+      depth: 0,
     }))
     await db().message.createMany({ data: many })
     await erase(zoe, true)

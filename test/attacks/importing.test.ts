@@ -405,15 +405,17 @@ describe.each(RULE_STACKS)('a hostile file that claims to be the export of one s
       string,
     ]
     const rows = [
-      ...[file(claimed), file(wrong), bytes(wrong, 'other bytes')],
-      ...[file(good, { hash: ownHash }), bytes(good, 'Mi'), bytes(good, 'ne.')],
-      ...[
-        file(torn),
-        bytes(torn, stored.toString()),
-        bytes(torn, '!'),
-        file(secretFile.id),
-        bytes(secretFile.id, stored.toString()),
-      ],
+      file(claimed),
+      file(wrong),
+      bytes(wrong, 'other bytes'),
+      file(good, { hash: ownHash }),
+      bytes(good, 'Mi'),
+      bytes(good, 'ne.'),
+      file(torn),
+      bytes(torn, stored.toString()),
+      bytes(torn, '!'),
+      file(secretFile.id),
+      bytes(secretFile.id, stored.toString()),
     ]
     const part = (fileId: string) => ({ type: 'file', fileId, name: 'x.txt', mediaType: 'text/html' })
     const parts = [claimed, wrong, good, torn, secretFile.id].map(part)

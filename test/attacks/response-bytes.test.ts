@@ -80,16 +80,26 @@ describe('responses that repeat long content', () => {
   test('cover everything that members, agents and admins can write, by walking the schema', () => {
     const names = probes.map(({ name }) => name)
     const expected = [
-      ...['Message.text', 'TextPart.text', 'ToolCall.input', 'Space.description', 'Agent.description'],
-      ...[
-        'AgentInternals.instructions',
-        'AgentInternals.memories',
-        'Memory.value',
-        'Goal.description',
-        'Plan.instruction',
-      ],
-      ...['StepRecord.instructions', 'StepRecord.messages', 'Tool.description', 'Tool.inputSchema', 'Space.messages'],
-      ...['Query.spaces', 'Query.agents', 'Message.parts', 'Run.toolCalls', 'Viewer.pendingToolCalls'],
+      'Message.text',
+      'TextPart.text',
+      'ToolCall.input',
+      'Space.description',
+      'Agent.description',
+      'AgentInternals.instructions',
+      'AgentInternals.memories',
+      'Memory.value',
+      'Goal.description',
+      'Plan.instruction',
+      'StepRecord.instructions',
+      'StepRecord.messages',
+      'Tool.description',
+      'Tool.inputSchema',
+      'Space.messages',
+      'Query.spaces',
+      'Query.agents',
+      'Message.parts',
+      'Run.toolCalls',
+      'Viewer.pendingToolCalls',
     ]
     expect(expected.filter((name) => !names.includes(name))).toEqual([])
   })

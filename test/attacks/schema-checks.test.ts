@@ -17,7 +17,10 @@ const SLOW = items(9_000)
 describe.each(RULE_STACKS)('input checks against slow schemas, on the %s stack', (stack) => {
   const play = playDecisions(stack)
   const order = (approval?: object) => ({
-    ...{ name: 'order', description: 'Orders.', inputSchema: UNIQUE, execution: 'INTERNAL' },
+    name: 'order',
+    description: 'Orders.',
+    inputSchema: UNIQUE,
+    execution: 'INTERNAL',
     ...(approval === undefined ? {} : { approval }),
   })
   const asksFor = (input: object) => [{ toolCall: 'order', input }]

@@ -91,7 +91,10 @@ describe.each(RULE_STACKS)('content of a confidential space, on the %s stack', (
 
   test('reaches no external tool that is not marked for it', async () => {
     const tool = (name: string, more: object) => ({
-      ...{ name, description: 'A tool.', inputSchema: { type: 'object' }, execution: 'EXTERNAL' as const },
+      name,
+      description: 'A tool.',
+      inputSchema: { type: 'object' },
+      execution: 'EXTERNAL' as const,
       ...more,
     })
     const tools = [tool('plain', {}), tool('marked', { mayReceiveConfidential: true, timeoutMs: 60_000 })]

@@ -22,7 +22,11 @@ const ELSEWHERE = `query ($id: ID!) { space(id: $id) { agentsElsewhere { id } } 
 const ALONE = { routing: 'BROADCAST', confidential: true }
 const TOGETHER = { routing: 'BROADCAST' }
 const external = (name: string, more: object = {}) => ({
-  ...{ name, description: 'A tool.', inputSchema: { type: 'object' }, execution: 'EXTERNAL', timeoutMs: 60_000 },
+  name,
+  description: 'A tool.',
+  inputSchema: { type: 'object' },
+  execution: 'EXTERNAL',
+  timeoutMs: 60_000,
   ...more,
 })
 
@@ -57,7 +61,11 @@ describe.each(RULE_STACKS)('viewers of a run with confidential content, on the %
 
   async function service(agent: Named) {
     const client = await play.parley.clientOf({
-      ...{ scope: 'SERVICE', id: 'svc', tokenId: null, expiresAt: null, name: 'Pager' },
+      scope: 'SERVICE',
+      id: 'svc',
+      tokenId: null,
+      expiresAt: null,
+      name: 'Pager',
       agentIds: [agent.id],
     } as never)
     /** Returns the run that the message triggers. For a persistent agent, this is the cycle that claims the message's event. */

@@ -50,7 +50,8 @@ describe.each(RULE_STACKS)('external tools, on the %s stack', (stack) => {
     play.service.calls.length = 0
     const alice = await play.stage.person('Alice')
     const agent = await play.stage.bot('Ada', {
-      ...{ toolset: 'ACTIVE_SPACE', tools: [refundTool(play.service, { approverIds: [alice.id] })] },
+      toolset: 'ACTIVE_SPACE',
+      tools: [refundTool(play.service, { approverIds: [alice.id] })],
     })
     const aside = await play.stage.space('Aside', [alice, agent], { routing: 'BROADCAST' })
     takesTurns(play.parley.models, agent.name, [[refund(20)]])

@@ -37,7 +37,8 @@ describe.each(RULE_STACKS)('access changes while a text streams, on the %s stack
   const lastIn = async (space: Named): Promise<Read> => (await play.stage.messagesIn(space)).at(-1)
   /** Returns a text in pieces, with a gate between them. */
   const inPieces = (before: string, held: Promise<void>, after: string): ModelAction => ({
-    ...{ toolCall: 'send_message', input: `{"text":"${before}${after}"}` },
+    toolCall: 'send_message',
+    input: `{"text":"${before}${after}"}`,
     chunks: [`{"text":"${before}`, held, ...after.split(/(?<= )/), '"}'],
     delayMs: 60,
   })
@@ -94,7 +95,8 @@ describe.each(RULE_STACKS)('access changes while a text streams, on the %s stack
     const desk = await play.stage.space('Desk', [alice, agent], TOGETHER)
     const held = gate()
     const chart: ModelAction = {
-      ...{ toolCall: 'chart', input: JSON.stringify({ title: 'Known', said: SECRET }) },
+      toolCall: 'chart',
+      input: JSON.stringify({ title: 'Known', said: SECRET }),
       chunks: ['{"title":"Known"', held.promise, `,"said":"${SECRET}"}`],
     }
     takesTurns(play.parley.models, agent.name, [[enter(desk)], [chart]])

@@ -22,7 +22,8 @@ describe.each(RULE_STACKS)('a persistent agent in a confidential space, on the %
     alice = await parley.human('Alice')
     bob = await parley.human('Bob')
     await parley.app.domain.spaces.create(parley.admin, {
-      ...{ name: 'Hall', routing: 'BROADCAST' },
+      name: 'Hall',
+      routing: 'BROADCAST',
       memberIds: [alice.id, bob.id],
     })
   })

@@ -126,7 +126,10 @@ describe.each(RULE_STACKS)('persistent agents in every routing, on the %s stack'
   test('BROADCAST: a tool that another agent shows arrives with its name and result; a waiting one after it was answered', async () => {
     const human = await parley.human('Husam')
     const tool = (name: string, execution: 'INTERNAL' | 'SPACE') => ({
-      ...{ name, description: 'Shows.', inputSchema: { type: 'object' }, visible: true },
+      name,
+      description: 'Shows.',
+      inputSchema: { type: 'object' },
+      visible: true,
       execution,
     })
     const painter = await parley.agent('Painter', { tools: [tool('chart', 'INTERNAL'), tool('approve', 'SPACE')] })

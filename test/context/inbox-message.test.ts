@@ -68,9 +68,13 @@ describe('the inbox message of a persistent agent', () => {
     const smiles = '😀'.repeat(40)
     const result = (result: unknown) => event('TOOL_RESULT', { toolName: 'approve', toolCallId: 'tcl_1', result })
     const events = [
-      ...[said('a'.repeat(60)), said(smiles), event('PLAN', { name: 'Standup', instruction: 'Ask.' })],
+      said('a'.repeat(60)),
+      said(smiles),
+      event('PLAN', { name: 'Standup', instruction: 'Ask.' }),
       event('SERVICE', { serviceId: null, name: 'jira', payload: { issue: 7, title: 'b'.repeat(60) } }),
-      ...[result({ approved: true }), result(false), result(null)],
+      result({ approved: true }),
+      result(false),
+      result(null),
     ]
     expect(previewMessage(events, 12).split('\n')).toEqual([
       '[INBOX PREVIEW — 12 waiting]',

@@ -21,7 +21,10 @@ describe('a result that arrives after its wait has ended', () => {
   async function unanswered(mind: 'STATELESS' | 'PERSISTENT') {
     const human = await parley.human('Husam')
     const approve = {
-      ...{ name: 'approve', description: 'Asks.', inputSchema: { type: 'object' }, timeoutMs: 1000 },
+      name: 'approve',
+      description: 'Asks.',
+      inputSchema: { type: 'object' },
+      timeoutMs: 1000,
       execution: 'SPACE' as const,
     }
     const agent = await parley.agent('Ada', { mind, tools: [approve] })

@@ -116,12 +116,10 @@ describe('the size of a prompt', () => {
       })
       await db().goal.createMany({
         data: Array.from({ length: 100 }, (_, n) => ({
-          ...{
-            id: newId('gol'),
-            agentId: agent.id,
-            description: `${n} ${'g'.repeat(3000)}`,
-            updatedAt: new Date(),
-          },
+          id: newId('gol'),
+          agentId: agent.id,
+          description: `${n} ${'g'.repeat(3000)}`,
+          updatedAt: new Date(),
         })),
       })
       parley.models.script(() => [{ text: 'Done.' }])

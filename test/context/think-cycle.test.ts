@@ -70,9 +70,15 @@ describe.each(RULE_STACKS)('a think cycle, on the %s stack', (stack) => {
     const events = await parley.eventsOf(run?.id ?? '')
     expect(events.filter((type) => !type.endsWith('Delta'))).toEqual([
       'RunStarted',
-      ...['RunToolCalled', 'RunSpaceEntered', 'RunToolReturned', 'RunStepFinished'],
-      ...['RunToolCalled', 'RunToolReturned', 'RunStepFinished'],
-      ...['RunStepFinished', 'RunCompleted'],
+      'RunToolCalled',
+      'RunSpaceEntered',
+      'RunToolReturned',
+      'RunStepFinished',
+      'RunToolCalled',
+      'RunToolReturned',
+      'RunStepFinished',
+      'RunStepFinished',
+      'RunCompleted',
     ])
   })
 
@@ -143,7 +149,12 @@ describe.each(RULE_STACKS)('a think cycle, on the %s stack', (stack) => {
     expect(last.messages.filter(({ role }) => role === 'system')).toHaveLength(1)
     expect(last.messages.map(({ role }) => role)).toEqual([
       'system',
-      ...['user', 'assistant', 'tool', 'assistant', 'tool', 'assistant'],
+      'user',
+      'assistant',
+      'tool',
+      'assistant',
+      'tool',
+      'assistant',
       'user',
     ])
     expect(last.messages[4]?.toolCalls[0]?.input).toEqual({ text: 'The number is 42.' })

@@ -10,8 +10,17 @@ const ENDED = ['COMPLETED', 'FAILED', 'CANCELED']
 const logger = { warn() {}, info() {}, error() {}, debug() {} } as never
 
 const newsOf = (id: string, status: ChangedRun['status'], attempt: number, triggerSummary = 'x'): ChangedRun => ({
-  ...{ id, agentId: AGENT, status, attempt, triggerType: 'SPACE_MESSAGE', triggerName: null, triggerSpaceId: 'spc_a' },
-  ...{ triggerSenderId: null, triggerServiceId: null, triggerSummary, queuedAt: new Date(0).toISOString() },
+  id,
+  agentId: AGENT,
+  status,
+  attempt,
+  triggerType: 'SPACE_MESSAGE',
+  triggerName: null,
+  triggerSpaceId: 'spc_a',
+  triggerSenderId: null,
+  triggerServiceId: null,
+  triggerSummary,
+  queuedAt: new Date(0).toISOString(),
   startedAt: null,
 })
 

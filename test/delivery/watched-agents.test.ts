@@ -88,9 +88,14 @@ describe.skipIf(!hasPostgres)('a subscriber to the activity of agents', () => {
     expect(running?.id).toMatch(/^run_/)
     if (fields.includes('triggerSummary'))
       expect(running).toEqual({
-        ...{ __typename: 'Run', id: running?.id, agent: { id: expect.stringMatching(/^agt_/) }, status: 'RUNNING' },
-        ...{ triggerType: 'SPACE_MESSAGE', triggerSummary: expect.stringContaining('Hello') },
-        ...{ queuedAt: expect.stringMatching(/^2/), startedAt: expect.stringMatching(/^2/) },
+        __typename: 'Run',
+        id: running?.id,
+        agent: { id: expect.stringMatching(/^agt_/) },
+        status: 'RUNNING',
+        triggerType: 'SPACE_MESSAGE',
+        triggerSummary: expect.stringContaining('Hello'),
+        queuedAt: expect.stringMatching(/^2/),
+        startedAt: expect.stringMatching(/^2/),
       })
   })
 

@@ -55,8 +55,15 @@ describe('the MCP server', () => {
     })
     const { message: list } = await client.ask('tools/list')
     expect(list.result.tools.map(({ name }: { name: string }) => name)).toEqual([
-      ...['list_spaces', 'read_messages', 'search_messages', 'send_message', 'ask_agent', 'list_pending', 'decide'],
-      ...['submit_result', 'stop_run'],
+      'list_spaces',
+      'read_messages',
+      'search_messages',
+      'send_message',
+      'ask_agent',
+      'list_pending',
+      'decide',
+      'submit_result',
+      'stop_run',
     ])
     expect(list.result).toMatchObject({ resultType: 'complete', ttlMs: 300_000, cacheScope: 'public' })
   })

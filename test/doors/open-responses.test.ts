@@ -20,8 +20,12 @@ describe.each(RULE_STACKS)('the Open Responses endpoint on the %s stack', (stack
   beforeEach(() => parley.models.reset())
 
   const serviceFor = (agentId: string): ServiceViewer => ({
-    ...{ scope: 'SERVICE', id: '', name: 'CI', agentIds: [agentId] },
-    ...{ tokenId: null, expiresAt: null },
+    scope: 'SERVICE',
+    id: '',
+    name: 'CI',
+    agentIds: [agentId],
+    tokenId: null,
+    expiresAt: null,
   })
   const say = (text: string) => [{ toolCall: 'send_message', input: { text } }]
   const ask = (path: string, body: object | null = null, { by = token as string | null, headers = {} } = {}) =>
@@ -61,8 +65,14 @@ describe.each(RULE_STACKS)('the Open Responses endpoint on the %s stack', (stack
     const first = await answer('/responses', { model: bot.id, input: 'First', metadata: { a: 'b' } })
     expect(Object.keys(first)).toHaveLength(31)
     expect(first).toMatchObject({
-      ...{ object: 'response', status: 'completed', model: bot.id, previous_response_id: null, error: null },
-      ...{ metadata: { a: 'b' }, usage: { total_tokens: expect.any(Number) }, completed_at: expect.any(Number) },
+      object: 'response',
+      status: 'completed',
+      model: bot.id,
+      previous_response_id: null,
+      error: null,
+      metadata: { a: 'b' },
+      usage: { total_tokens: expect.any(Number) },
+      completed_at: expect.any(Number),
       output: [
         { type: 'message', role: 'assistant', content: [{ type: 'output_text', text: 'An answer.', annotations: [] }] },
       ],
@@ -133,13 +143,11 @@ describe.each(RULE_STACKS)('the Open Responses endpoint on the %s stack', (stack
     const bot = await parley.agent('Bot', {
       tools: [
         {
-          ...{
-            name: 'refund',
-            description: 'Refunds.',
-            inputSchema: { type: 'object' },
-            execution: 'INTERNAL',
-            visible: true,
-          },
+          name: 'refund',
+          description: 'Refunds.',
+          inputSchema: { type: 'object' },
+          execution: 'INTERNAL',
+          visible: true,
           approval: { quorum: 1, approverIds: [ana.id] },
         },
       ],

@@ -35,7 +35,11 @@ describe('every door', () => {
         path: `/ag-ui/spaces/${space.id}`,
         headers: {},
         body: {
-          ...{ threadId: 't', runId: 'r', state: {}, tools: [], context: [] },
+          threadId: 't',
+          runId: 'r',
+          state: {},
+          tools: [],
+          context: [],
           messages: [{ id: 'm', role: 'user', content: 'Go' }],
         },
       },

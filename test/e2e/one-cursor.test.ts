@@ -63,7 +63,10 @@ describe.skipIf(!hasServices)('one conversation through every door', () => {
     ada = await parley.person('Ada')
     ben = await parley.person('Ben')
     const input = {
-      ...{ name: 'Bot', instructions: 'Deploy.', model: 'openai.chat:test', addableBy: 'EVERYONE' },
+      name: 'Bot',
+      instructions: 'Deploy.',
+      model: 'openai.chat:test',
+      addableBy: 'EVERYONE',
       tools: [{ ...DEPLOY, approval: { quorum: 2, approverIds: [ada.id, ben.id] } }],
     }
     const { data } = await parley.admin.ask<Json>(CREATE_AGENT, { input })

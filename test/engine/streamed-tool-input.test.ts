@@ -155,7 +155,12 @@ describe.each(RULE_STACKS)('a visible call while the model writes its input, on 
     const events = (await parley.eventsOf(runId)).filter((type) => !type.endsWith('Delta'))
     expect(events.filter((type) => ofAnswer.has(type)).toSorted()).toEqual(['RunResumed', 'RunToolReturned'])
     expect(events.filter((type) => !ofAnswer.has(type))).toEqual([
-      ...['RunStarted', 'RunToolCalled', 'RunStepFinished', 'RunWaitingTool', 'RunStepFinished', 'RunCompleted'],
+      'RunStarted',
+      'RunToolCalled',
+      'RunStepFinished',
+      'RunWaitingTool',
+      'RunStepFinished',
+      'RunCompleted',
     ])
     live.stop()
   })

@@ -13,7 +13,9 @@ const text = (delta: string, id = 't'): StreamPart => ({ type: 'text-delta', id,
 const input = (delta: string, id: string): StreamPart => ({ type: 'tool-input-delta', id, delta })
 const began = (id: string): StreamPart => ({ type: 'tool-input-start', id, toolName: 'look' })
 const signed = (signature?: string): StreamPart => ({
-  ...{ type: 'reasoning-delta', id: 'r', delta: 'so ' },
+  type: 'reasoning-delta',
+  id: 'r',
+  delta: 'so ',
   ...(signature === undefined ? {} : { providerMetadata: { google: { signature } } }),
 })
 

@@ -52,8 +52,12 @@ describe.skipIf(!(await canStartPostgres()) || !canStartRedis())('an agent on an
       const { messageId, parts } = message
       const [text = ''] = parts.map((part) => part.text)
       remote.tasks.push({
-        ...{ id: 'task-first', contextId: 'context-first', state: 'COMPLETED', status: '' },
-        ...{ artifacts: [{ id: 'a', text: `Heard ${text}` }], received: [{ messageId, text }] },
+        id: 'task-first',
+        contextId: 'context-first',
+        state: 'COMPLETED',
+        status: '',
+        artifacts: [{ id: 'a', text: `Heard ${text}` }],
+        received: [{ messageId, text }],
       })
       return true
     }

@@ -312,7 +312,9 @@ describe.each(RULE_STACKS)('links in mails, on the %s stack', (stack) => {
   test('when many addresses are requested at once, five get a mail, and the other requests change nothing', async () => {
     const person = await ada()
     const inputs = Array.from({ length: 8 }, (_, index) => ({
-      ...{ id: person.id, name: `Ada ${index}`, email: nextAddress() },
+      id: person.id,
+      name: `Ada ${index}`,
+      email: nextAddress(),
     }))
     const answers: Read[] = await Promise.all(inputs.map((input) => person.client.ask(UPDATE, { input })))
     const refused = answers.flatMap(({ errors }, index) => (errors === undefined ? [] : [index]))

@@ -201,7 +201,8 @@ describe('the demo model with ACTIVE_SPACE tools', () => {
 
   test('remembers on request', async () => {
     const { called, sent } = await run(prompted([grace('Remember that the launch is on Friday.')]), [
-      ...['send_message', 'set_memories'],
+      'send_message',
+      'set_memories',
     ])
     expect(called[0]).toEqual({
       toolName: 'set_memories',
@@ -389,21 +390,23 @@ describe('the demo model with the prompts of the engine', () => {
 
   function built(run: object, scene: object) {
     const agent = {
-      ...{
-        id: 'agt_1',
-        name: 'Ada, the Great',
-        instructions: 'Be brief.\nSPEAK: plainly.',
-        tools: [],
-        goals: [],
-        plans: [],
-      },
+      id: 'agt_1',
+      name: 'Ada, the Great',
+      instructions: 'Be brief.\nSPEAK: plainly.',
+      tools: [],
+      goals: [],
+      plans: [],
       memories: [{ key: 'colour', value: 'green' }],
     }
     const nothing = { otherRuns: [], history: [], triggerMessage: null, triggerTexts: [], task: null, origin: {} }
     const whole = { agent, spaces, ...nothing, ...scene }
     const claim = {
       run: {
-        ...{ id: 'run_1', triggerSummary: 'something', triggerSpaceId: null, triggerMessageId: 'msg_1', wokenBy: null },
+        id: 'run_1',
+        triggerSummary: 'something',
+        triggerSpaceId: null,
+        triggerMessageId: 'msg_1',
+        wokenBy: null,
         ...run,
       },
     } as never

@@ -41,7 +41,9 @@ describe.each(RULE_STACKS)('a request during a deletion, on the %s stack', (stac
     const ada = await stage.bot('Ada')
     beforeNextRead(parley.app.domain.agents, () => stage.ask(stage.admin, DELETE_AGENT, { id: ada.id }))
     expect(await stage.ask(stage.admin, AGENT, { id: ada.id })).toMatchObject({
-      ...{ name: 'Ada', mind: 'STATELESS', paused: false },
+      name: 'Ada',
+      mind: 'STATELESS',
+      paused: false,
     })
   })
 
@@ -50,7 +52,9 @@ describe.each(RULE_STACKS)('a request during a deletion, on the %s stack', (stac
     const space = await stage.space('Team', [husam])
     beforeNextRead(parley.app.domain.spaces, () => stage.ask(stage.admin, DELETE_SPACE, { id: space.id }))
     expect(await stage.ask(husam.client, RENAME, { id: space.id })).toEqual({
-      ...{ __typename: 'NotFoundError', code: 'NOT_FOUND', message: 'The object was deleted during the request.' },
+      __typename: 'NotFoundError',
+      code: 'NOT_FOUND',
+      message: 'The object was deleted during the request.',
     })
   })
 

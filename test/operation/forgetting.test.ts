@@ -99,7 +99,8 @@ describe.each(RULE_STACKS)('forgetting by an admin, on the %s stack', (stack) =>
     for (const space of spaces) await stage.say(husam, space, `Waits in ${space.name}`)
     const before = await mindOf(ada)
     expect(before.memories.map(({ id }: Read) => id)).toEqual([
-      ...[expect.stringMatching(/^mem_[0-9a-f]{32}$/), expect.stringMatching(/^mem_/)],
+      expect.stringMatching(/^mem_[0-9a-f]{32}$/),
+      expect.stringMatching(/^mem_/),
     ])
     expect(nodesOf(before.inbox)).toHaveLength(2)
     const input = { agentId: ada.id, spaceId: spaces[1]?.id }

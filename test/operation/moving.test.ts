@@ -152,7 +152,11 @@ describe.each(STACKS)('a moved space, from the %s stack', (stack) => {
   test('keeps the decisions of people and their names', async () => {
     const [husam, dora] = [await here.person('Husam'), await here.person('Dora')]
     const pay = {
-      ...{ name: 'pay', description: 'Pays.', inputSchema: { type: 'object' }, execution: 'INTERNAL', visible: true },
+      name: 'pay',
+      description: 'Pays.',
+      inputSchema: { type: 'object' },
+      execution: 'INTERNAL',
+      visible: true,
       approval: { approverIds: [dora.id] },
     }
     const bob = await here.bot('Bob', { toolset: 'ACTIVE_SPACE', tools: [pay] })

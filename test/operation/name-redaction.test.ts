@@ -77,13 +77,11 @@ function eventsWith(name: string, words: string[]): InboxEvent[] {
     eventOf('PLAN', { name: third, instruction: oneLine(first) }),
     eventOf('SERVICE', { name: second, payload: { id, name: first, sender: third, error: first } }),
     eventOf('TOOL_RESULT', {
-      ...{
-        toolName: 'pay',
-        toolCallId: callId,
-        result: {
-          sender: first,
-          error: { message: `Denied by ${quoted}: ${JSON.stringify(second)}. It was not carried out.` },
-        },
+      toolName: 'pay',
+      toolCallId: callId,
+      result: {
+        sender: first,
+        error: { message: `Denied by ${quoted}: ${JSON.stringify(second)}. It was not carried out.` },
       },
       decisions: `approved by ${quoted} (${JSON.stringify(first)}), "Somebody else" (${JSON.stringify(second)})`,
     }),

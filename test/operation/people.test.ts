@@ -91,7 +91,8 @@ describe.each(RULE_STACKS)('people and their sign-in, on the %s stack', (stack) 
     expect(await update(profile)).toMatchObject({ human: profile })
     const seen = `query ($id: ID!) { node(id: $id) { ... on Human { timeZone sharePresence } } }`
     expect(await stage.ask(eve.client, seen, { id: husam.id })).toEqual({
-      ...{ timeZone: 'Europe/Berlin', sharePresence: null },
+      timeZone: 'Europe/Berlin',
+      sharePresence: null,
     })
     for (const timeZone of ['Berlin', '+02:00', '', 'x'.repeat(10_000)])
       expect(await update({ timeZone })).toEqual({ __typename: 'BadInputError', field: 'input.timeZone' })
@@ -251,7 +252,11 @@ describe.each(RULE_STACKS)('people and their sign-in, on the %s stack', (stack) 
     const [zeb, eve] = [await stage.person('Zebulon Judge'), await stage.person('Eve')]
     const deciders = decidersOn(stage)
     const pay = {
-      ...{ name: 'pay', description: 'Pays.', inputSchema: { type: 'object' }, execution: 'INTERNAL', visible: true },
+      name: 'pay',
+      description: 'Pays.',
+      inputSchema: { type: 'object' },
+      execution: 'INTERNAL',
+      visible: true,
       approval: { approverIds: [zeb.id] },
     }
     const bots = [await stage.bot('Bob', { tools: [pay], toolset: 'ACTIVE_SPACE' })]

@@ -71,7 +71,9 @@ describe.each(RULE_STACKS)('retention, on the %s stack', (stack) => {
     expect(await pageOf(husam.client, space, { first: 2, after: old[2] })).toMatchObject(all)
     expect(await pageOf(husam.client, space, { last: 1 })).toMatchObject({ nodes: [{ seq: 5 }], hasPreviousPage: true })
     expect(await pageOf(husam.client, space, { last: 2, before: old[1] })).toMatchObject({
-      ...{ nodes: [], hasNextPage: true, hasPreviousPage: false },
+      nodes: [],
+      hasNextPage: true,
+      hasPreviousPage: false,
     })
     const logged = vi.spyOn(parley.app.platform.logger, 'error')
     const following = husam.client.subscribe(FOLLOW, { id: space.id, after: cursor })

@@ -24,11 +24,16 @@ describe('a statement of the embedded database', () => {
     const at = new Date('2026-11-23T12:00:00.123Z')
     const [row] = await query(
       'INSERT INTO said VALUES ($1, $2, $3, $4, $5) RETURNING *, $6::boolean AS yes, $7::float8 AS share',
-      [...[1, 'Grüße, {"a"}', ['a,b', '"c"', ''], at, { deep: [1, null, 'x'] }], ...[true, 0.25]],
+      [1, 'Grüße, {"a"}', ['a,b', '"c"', ''], at, { deep: [1, null, 'x'] }, true, 0.25],
     )
     expect(row).toEqual({
-      ...{ id: 1, text: 'Grüße, {"a"}', tags: ['a,b', '"c"', ''], at, more: { deep: [1, null, 'x'] } },
-      ...{ yes: true, share: 0.25 },
+      id: 1,
+      text: 'Grüße, {"a"}',
+      tags: ['a,b', '"c"', ''],
+      at,
+      more: { deep: [1, null, 'x'] },
+      yes: true,
+      share: 0.25,
     })
     expect(await query('SELECT $1::text AS nothing, $2::text[] AS none', [null, []])).toEqual([
       { nothing: null, none: [] },

@@ -117,16 +117,19 @@ describe.skipIf(!hasPostgres)('startup is refused in one line', () => {
 
   test('for an old version, together with all other problems', () => {
     const facts = {
-      ...{ pid: 1, version: 130_014, versionName: '13.14', encoding: 'LATIN1', isStandby: true, isReadOnly: true },
-      ...{
-        schema: null,
-        searchPath: 'app',
-        database: 'chat',
-        databaseId: '1',
-        startedAt: '',
-        role: 'ada',
-        marker: null,
-      },
+      pid: 1,
+      version: 130_014,
+      versionName: '13.14',
+      encoding: 'LATIN1',
+      isStandby: true,
+      isReadOnly: true,
+      schema: null,
+      searchPath: 'app',
+      database: 'chat',
+      databaseId: '1',
+      startedAt: '',
+      role: 'ada',
+      marker: null,
     }
     expect(
       faultsOfServer({ variable: 'DATABASE_URL', facts, access: { url: readPostgresUrl('postgresql://h/chat') } }),

@@ -15,7 +15,9 @@ const event = (content: string, more: object = {}) => ({
   type: 'SPACE_MESSAGE',
   agentId: ADA,
   payload: { spaceName: 'Team', senderName: 'Husam', content },
-  ...{ places: [SPACE], label: [SPACE], askers: [] },
+  places: [SPACE],
+  label: [SPACE],
+  askers: [],
   ...more,
 })
 

@@ -21,13 +21,11 @@ const message = (seq: number) => ({
   runId: null,
   status: 'COMPLETE',
   threadRootId: null,
-  ...{
-    parts: [{ type: 'text', text: 'Hello.' }],
-    createdAt: at(0),
-    routedAt: at(0),
-    mentionedIds: [],
-    replyToId: null,
-  },
+  parts: [{ type: 'text', text: 'Hello.' }],
+  createdAt: at(0),
+  routedAt: at(0),
+  mentionedIds: [],
+  replyToId: null,
 })
 const run = (row: Row = {}) => ({
   id: RUN,
@@ -84,10 +82,8 @@ const call = (row: Row = {}) => ({
 
 const room = (rows: Rows): Recording =>
   ({
-    ...{
-      heading: { spaceId: SPACE, hasOtherConfidential: false },
-      space: { id: SPACE, name: 'Team', createdAt: at(0) },
-    },
+    heading: { spaceId: SPACE, hasOtherConfidential: false },
+    space: { id: SPACE, name: 'Team', createdAt: at(0) },
     entities: [entity(ADA, 'Ada'), entity(BOB, 'Bob'), entity(HUSAM, 'Husam')],
     messages: [message(1)],
     runs: [run()],

@@ -123,9 +123,21 @@ describe.skipIf(!hasPostgres)('standing grants for which 50 calls race on two pr
         expect(await checkJson(inputSchema, { kind: kinds![0] }, { id: humanId, isPatient: true })).toBeNull()
       const amountProperty = maxAmount === null ? null : 'amount'
       await insertGrant(prisma, {
-        ...{ id, agentId, toolName: 'pay', toolDigest: toolDigest!, spaceId, quorum: 1, approverIds: [] },
-        ...{ inputSchema, maxCalls, amountProperty, maxAmount, expiresInSeconds: 3600 },
-        ...{ proposedById: humanId, places: [], label: [] },
+        id,
+        agentId,
+        toolName: 'pay',
+        toolDigest: toolDigest!,
+        spaceId,
+        quorum: 1,
+        approverIds: [],
+        inputSchema,
+        maxCalls,
+        amountProperty,
+        maxAmount,
+        expiresInSeconds: 3600,
+        proposedById: humanId,
+        places: [],
+        label: [],
       })
       await recordGrantDecision(prisma, { grantId: id, humanId, approve: true, reason: null })
       await prisma.standingGrant.update({ where: { id }, data: { activeSince: new Date() } })

@@ -92,7 +92,9 @@ describe.each(RULE_STACKS)('why, on the %s stack', (stack) => {
     parley.models.script(forAgent('Otto', steps([sayIn(space, 'On time')])))
     const plan = await parley.app.domain.plans.create(parley.admin, {
       agentId: bot.id,
-      ...{ name: 'Daily', instruction: 'Say it', schedule: { cron: '0 0 1 1 *' } },
+      name: 'Daily',
+      instruction: 'Say it',
+      schedule: { cron: '0 0 1 1 *' },
     })
     await parley.app.domain.plans.runNow(parley.admin, { id: plan.id })
     await stage.endedRuns(bot, 1)

@@ -13,7 +13,10 @@ const triggerOf = ({ messages }: ModelRequest) =>
 const say = (text: string): ModelAction => ({ toolCall: 'send_message', input: { text } })
 const enter = (spaceId: string): ModelAction => ({ toolCall: 'enter_space', input: { spaceId } })
 const CHART = {
-  ...{ name: 'chart', description: 'Draws.', inputSchema: { type: 'object' }, visible: true },
+  name: 'chart',
+  description: 'Draws.',
+  inputSchema: { type: 'object' },
+  visible: true,
   execution: 'INTERNAL' as const,
 }
 

@@ -162,7 +162,11 @@ describe.each(RULE_STACKS)('changes while people decide, on the %s stack', (stac
   test('days of waiting do not count towards PARLEY_MAX_RUN_SECONDS, neither for a decision nor for the result after it', async () => {
     const approval = { expiresInSeconds: 2_592_000 }
     const ask = {
-      ...{ name: 'ask', description: 'Asks.', inputSchema: { type: 'object' }, execution: 'SPACE', approval },
+      name: 'ask',
+      description: 'Asks.',
+      inputSchema: { type: 'object' },
+      execution: 'SPACE',
+      approval,
       timeoutMs: 2_000_000_000,
     }
     const { alice, runId } = await room([ask], [{ toolCall: 'ask', input: {} }])

@@ -72,8 +72,13 @@ describe.each(RULE_STACKS)('notifications of decisions to a notifyUrl, on the %s
     expect(told.map(({ data }) => data.state)).toEqual(['PENDING', 'PENDING', 'PENDING', 'APPROVED'])
     const { data, timestamp } = told[0]
     expect(data).toEqual({
-      ...{ toolCallId: call.id, toolName: 'refund', agentId: agent.id, runId: sent.runs[0].id, spaceId: space.id },
-      ...{ state: 'PENDING', expiresAt: call.expiresAt },
+      toolCallId: call.id,
+      toolName: 'refund',
+      agentId: agent.id,
+      runId: sent.runs[0].id,
+      spaceId: space.id,
+      state: 'PENDING',
+      expiresAt: call.expiresAt,
       url: `${play.parley.server.url}/spaces/${space.id}`,
     })
     expect(Math.abs(Date.parse(timestamp) - Date.now())).toBeLessThan(60_000)

@@ -17,9 +17,24 @@ const RUN_EVENTS = `subscription ($runId: ID!) { runEvents(runId: $runId) { __ty
   ... on RunStarted { run { triggerType activeSpace { id } } }
   ... on RunSpaceEntered { spaceId space { name } } } }`
 const TOOLS = [
-  ...['enter_space', 'send_message', 'read_messages', 'get_my_runs', 'stop_run'],
-  ...['set_memories', 'delete_memories', 'set_goals', 'delete_goals', 'set_plans', 'get_plans', 'delete_plans'],
-  ...['edit_message', 'delete_message', 'react', 'search_messages', 'read_file', 'send_file'],
+  'enter_space',
+  'send_message',
+  'read_messages',
+  'get_my_runs',
+  'stop_run',
+  'set_memories',
+  'delete_memories',
+  'set_goals',
+  'delete_goals',
+  'set_plans',
+  'get_plans',
+  'delete_plans',
+  'edit_message',
+  'delete_message',
+  'react',
+  'search_messages',
+  'read_file',
+  'send_file',
 ]
 const ORIGINS = `query ($id: ID!) { space(id: $id) { messages { edges { node { text
   origin { triggerType triggerName triggerSpaceId triggerSpaceName triggerSenderName triggerMessage } } } } } }`

@@ -85,7 +85,9 @@ describe.each(RULE_STACKS)("004's examples through GraphQL, on the %s stack", (s
   test("async tool completion: pending at once, the cycle continues, and the service's result goes to the inbox", async () => {
     const husam = await stage.person('Husam')
     const weather = {
-      ...{ name: 'weather', description: 'Asks the station.', execution: 'EXTERNAL' },
+      name: 'weather',
+      description: 'Asks the station.',
+      execution: 'EXTERNAL',
       inputSchema: { type: 'object', properties: { city: { type: 'string' } }, required: ['city'] },
     }
     const agent = await bot('Forecaster', { tools: [weather] })

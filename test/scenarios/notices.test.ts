@@ -152,8 +152,13 @@ describe.each(RULE_STACKS)('notices, on the %s stack', (stack) => {
     expect(phone.pushes()).toEqual([
       {
         kind: 'DECISION_WAITING',
-        ...{ spaceId: null, messageId: null, toolCallId: call.id, runId: room.runId },
-        ...{ text: 'A tool call waits for your decision.', path: '/waiting', topic: call.id },
+        spaceId: null,
+        messageId: null,
+        toolCallId: call.id,
+        runId: room.runId,
+        text: 'A tool call waits for your decision.',
+        path: '/waiting',
+        topic: call.id,
       },
     ])
     await deciders.decide(room.bob, call.id, false)

@@ -227,7 +227,9 @@ describe('with PARLEY_PUBLIC_URL and a path prefix', () => {
 
   test('a proxy that was reached at another address is logged once', async () => {
     const other = await startTestServer({
-      ...{ stack: 'embedded', worker: false, isFresh: true },
+      stack: 'embedded',
+      worker: false,
+      isFresh: true,
       settings: { PARLEY_PUBLIC_URL: 'https://chat.example:8443' },
     })
     const warn = vi.spyOn(other.app.platform.logger, 'warn')

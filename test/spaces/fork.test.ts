@@ -24,7 +24,10 @@ const REACT = 'mutation ($input: ReactInput!) { react(input: $input) { __typenam
 const ADD = 'mutation ($input: AddMemberInput!) { addMember(input: $input) { __typename } }'
 
 const tool = (name: string, execution: string, more: object = {}) => ({
-  ...{ name, description: 'Acts.', inputSchema: { type: 'object' }, execution },
+  name,
+  description: 'Acts.',
+  inputSchema: { type: 'object' },
+  execution,
   ...(execution === 'HTTP' ? { url: 'https://tools.example/act', headers: { authorization: 'Bearer s3cret' } } : {}),
   ...more,
 })
@@ -158,7 +161,9 @@ describe.each(RULE_STACKS)('a copy of a space, on the %s stack', (stack) => {
     await remember(bot.id, 'open')
     await parley.app.domain.plans.create(parley.admin, {
       agentId: bot.id,
-      ...{ name: 'Daily', instruction: 'Work', schedule: { cron: '0 0 1 1 *' } },
+      name: 'Daily',
+      instruction: 'Work',
+      schedule: { cron: '0 0 1 1 *' },
     })
     const copy = await forked(operator(), { spaceId: space.id })
     const copied = agentOf(copy)

@@ -103,7 +103,10 @@ describe.each(RULE_STACKS)('join links, on the %s stack', (stack) => {
     const people = await Promise.all(['D', 'E', 'F', 'G'].map((name) => parley.human(name)))
     const results = await Promise.all(people.map((person) => ask(person, JOIN, { code: codeOf(made) })))
     expect(results.map(({ __typename }) => __typename).sort()).toEqual([
-      ...['JoinSpacePayload', 'JoinSpacePayload', 'NotFoundError', 'NotFoundError'],
+      'JoinSpacePayload',
+      'JoinSpacePayload',
+      'NotFoundError',
+      'NotFoundError',
     ])
     expect(await linksOf(ada)).toEqual([])
     const late = await linkBy(ada, { expiresInSeconds: 1 })

@@ -368,7 +368,15 @@ describe.each(RULE_STACKS)('messages that change, on the %s stack', (stack) => {
       await stage.endedRuns(agent, 1)
       const results = resultsIn(parley.models.requests.at(-1)!)
       expect(results.map((result) => result.error?.code ?? result.success)).toEqual([
-        ...[true, true, 'FORBIDDEN', true, 'BAD_INPUT', 'NOT_FOUND', 'FORBIDDEN', true, true],
+        true,
+        true,
+        'FORBIDDEN',
+        true,
+        'BAD_INPUT',
+        'NOT_FOUND',
+        'FORBIDDEN',
+        true,
+        true,
       ])
       expect(await see(ann.client, own)).toMatchObject({ text: 'First', versions: [{ text: 'Frist' }] })
       expect(await see(ann.client, id)).toMatchObject({

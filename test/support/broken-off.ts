@@ -146,8 +146,14 @@ const unlessOver = (error: { code?: string }) => (error.code === 'CONFLICT' ? nu
 
 /** The usage of an unfinished generation, and the rows that count it, are written after the end of the run. */
 const USED = {
-  ...{ inputTokens: true, cachedInputTokens: true, outputTokens: true, usageEstimated: true },
-  ...{ costNanos: true, usageDay: true, usageSpaceId: true, usageModel: true },
+  inputTokens: true,
+  cachedInputTokens: true,
+  outputTokens: true,
+  usageEstimated: true,
+  costNanos: true,
+  usageDay: true,
+  usageSpaceId: true,
+  usageModel: true,
 } as const
 
 /** Returns all data of a run except its usage. */

@@ -43,8 +43,13 @@ export async function remainsOf({ app }: TestApplication, spaceId: string, agent
       steps: steps.map(({ index, finishReason, assistant }) => ({ index, finishReason, assistant })),
       told: await Promise.all(runs.map((run) => toldOf(log, run, calls))),
       calls: calls.map(({ stepIndex, toolName, status, approvalState, input, output, error }) => ({
-        ...{ stepIndex, toolName, status, approvalState },
-        ...{ input, output, error },
+        stepIndex,
+        toolName,
+        status,
+        approvalState,
+        input,
+        output,
+        error,
       })),
       places: messages
         .filter(({ status }) => status === 'COMPLETE')

@@ -88,7 +88,11 @@ export async function startIdentityProvider(): Promise<TestIdentityProvider> {
     async logoutToken(claims, header = {}) {
       const now = Math.floor(Date.now() / 1000)
       const valid = {
-        ...{ iss: issuer, aud: CLIENT.id, iat: now, exp: now + 120, jti: `jti-${++made}` },
+        iss: issuer,
+        aud: CLIENT.id,
+        iat: now,
+        exp: now + 120,
+        jti: `jti-${++made}`,
         events: { 'http://schemas.openid.net/event/backchannel-logout': {} },
       }
       const [key] = keys as [JWK]

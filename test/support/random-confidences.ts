@@ -230,7 +230,7 @@ function createPlay(rules: Rules, random: (below: number) => number) {
   function wakesLater(run: Run): null {
     const isService = random(2) === 0
     begin({
-      ...{ agent: run.agent, worksIn: null, askers: isService ? [] : run.askers },
+      agent: run.agent,
       ...(isService ? { places: [], label: [], canaries: new Set() } : { ...run, canaries: new Set(run.canaries) }),
       worksIn: null,
       askers: isService ? [] : run.askers,

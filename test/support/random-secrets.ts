@@ -247,7 +247,10 @@ function unlessLate(error: unknown): void {
 
 function toolsOf(url: string, approvers: { id: string }[]): ToolInput[] {
   const tool = (name: string, more: Partial<ToolInput>): ToolInput => ({
-    ...{ name, description: 'A tool.', inputSchema: { type: 'object' }, execution: 'HTTP' },
+    name,
+    description: 'A tool.',
+    inputSchema: { type: 'object' },
+    execution: 'HTTP',
     ...more,
   })
   const marked = { mayReceiveConfidential: true }

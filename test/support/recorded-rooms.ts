@@ -41,9 +41,24 @@ const ROUTINGS = ['BROADCAST', 'ADMIN', 'MENTION_CHAIN'] as const
 const MINDS = ['STATELESS', 'PERSISTENT'] as const
 const TOOLSETS = ['ACTIVE_SPACE', 'SPACE_TOOLS'] as const
 const HAPPENINGS: RoomKind['happens'][] = [
-  ...(['thread', 'deletion', 'file', 'tool failure', 'chain', 'deletion by an agent'] as const),
-  ...(['talk', 'failure', 'approval', 'denial', 'answer', 'plan'] as const),
-  ...(['service', 'memory', 'version', 'stop', 'edit', 'crowd'] as const),
+  'thread',
+  'deletion',
+  'file',
+  'tool failure',
+  'chain',
+  'deletion by an agent',
+  'talk',
+  'failure',
+  'approval',
+  'denial',
+  'answer',
+  'plan',
+  'service',
+  'memory',
+  'version',
+  'stop',
+  'edit',
+  'crowd',
 ]
 
 /**

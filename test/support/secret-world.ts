@@ -35,29 +35,43 @@ export async function secretWorld(parley: TestServer): Promise<Record<string, st
   })
   const call = await prisma.toolCall.create({
     data: {
-      ...{ id: newId('tcl'), runId: runs[0]?.id ?? '', agentId: talker.id, stepIndex: 0, modelCallId: 'c' },
-      ...{
-        toolName: 'pay',
-        execution: 'EXTERNAL',
-        status: 'WAITING',
-        input: { a: SECRET },
-        messageId: message.id,
-        spaceId: space.id,
-      },
+      id: newId('tcl'),
+      runId: runs[0]?.id ?? '',
+      agentId: talker.id,
+      stepIndex: 0,
+      modelCallId: 'c',
+      toolName: 'pay',
+      execution: 'EXTERNAL',
+      status: 'WAITING',
+      input: { a: SECRET },
+      messageId: message.id,
+      spaceId: space.id,
     },
   })
   const grant = await prisma.standingGrant.create({
     data: {
-      ...{ id: newId('grt'), agentId: talker.id, toolName: 'pay', toolDigest: 'x', spaceId: space.id, quorum: 1 },
-      ...{ inputSchema: { title: SECRET }, proposedById: alice.id, expiresAt: new Date(Date.now() + 3_600_000) },
+      id: newId('grt'),
+      agentId: talker.id,
+      toolName: 'pay',
+      toolDigest: 'x',
+      spaceId: space.id,
+      quorum: 1,
+      inputSchema: { title: SECRET },
+      proposedById: alice.id,
+      expiresAt: new Date(Date.now() + 3_600_000),
       decisions: { create: { humanId: alice.id, approve: true, reason: SECRET, at: new Date() } },
     },
   })
   const event = await prisma.inboxEvent.findFirstOrThrow({ where: { agentId: agent.id } })
   const cycle = await prisma.cycle.create({
     data: {
-      ...{ id: newId('cyc'), agentId: agent.id, index: 0, runId: runs[0]?.id ?? '', tokenEstimate: 1 },
-      ...{ messages: [{ role: 'user', content: SECRET }], summary: SECRET },
+      id: newId('cyc'),
+      agentId: agent.id,
+      index: 0,
+      runId: runs[0]?.id ?? '',
+      tokenEstimate: 1,
+      messages: [{ role: 'user', content: SECRET }],
+      summary: SECRET,
     },
   })
   const entry = await prisma.auditEntry.create({
@@ -92,35 +106,38 @@ export async function secretWorld(parley: TestServer): Promise<Record<string, st
   })
   const file = await prisma.file.create({
     data: {
-      ...{
-        id: newId('fil'),
-        ownerId: alice.id,
-        name: SECRET,
-        mediaType: 'text/plain',
-        size: 1,
-        hash: 'a'.repeat(64),
-      },
-      ...{ messageId: message.id, spaceId: space.id },
+      id: newId('fil'),
+      ownerId: alice.id,
+      name: SECRET,
+      mediaType: 'text/plain',
+      size: 1,
+      hash: 'a'.repeat(64),
+      messageId: message.id,
+      spaceId: space.id,
     },
   })
   const { items } = await domain.failedJobs.page({ after: null, before: null, size: 1, fromEnd: false })
   return {
-    ...{ spc: space.id, msg: message.id, agt: agent.id, hum: alice.id, run: runs[0]?.id, tcl: call.id, pln: plan.id },
-    ...{
-      plf: firing.id,
-      gol: goal.id,
-      inb: event.id,
-      acc: accessToken.id,
-      whk: webhook.id,
-      aud: entry.id,
-      cyc: cycle.id,
-      grt: grant.id,
-      job: items[0]?.id,
-      ses: session?.id,
-      jln: joinLink.id,
-      inv: invitation.id,
-      agv: version.id,
-      fil: file.id,
-    },
+    spc: space.id,
+    msg: message.id,
+    agt: agent.id,
+    hum: alice.id,
+    run: runs[0]?.id,
+    tcl: call.id,
+    pln: plan.id,
+    plf: firing.id,
+    gol: goal.id,
+    inb: event.id,
+    acc: accessToken.id,
+    whk: webhook.id,
+    aud: entry.id,
+    cyc: cycle.id,
+    grt: grant.id,
+    job: items[0]?.id,
+    ses: session?.id,
+    jln: joinLink.id,
+    inv: invitation.id,
+    agv: version.id,
+    fil: file.id,
   } as Record<string, string>
 }

@@ -81,8 +81,12 @@ interface Launch {
 
 async function launch({ binaries, data, port, user, more }: Launch): Promise<ChildProcess> {
   const settings = [
-    ...['listen_addresses=127.0.0.1', 'unix_socket_directories=', 'dynamic_shared_memory_type=mmap'],
-    ...['fsync=off', 'max_connections=200', 'max_wal_size=256MB'],
+    'listen_addresses=127.0.0.1',
+    'unix_socket_directories=',
+    'dynamic_shared_memory_type=mmap',
+    'fsync=off',
+    'max_connections=200',
+    'max_wal_size=256MB',
     ...more,
   ]
   const args = ['-D', data, '-p', String(port), ...settings.flatMap((setting) => ['-c', setting])]

@@ -24,10 +24,33 @@ const LONG = 'x'.repeat(1_000_000)
 const deep = (depth: number) => '['.repeat(depth) + ']'.repeat(depth)
 /** JSON texts that a model could write instead of any value. */
 const WORST = [
-  ...['null', 'true', '-1', '1.5', '1e300', '-1e300', '2147483648', '9223372036854775808', '1e-300'],
-  ...['""', '" "', '"\\u0000"', '"spc_\\u0000"', '"run_\\ud800"', '"\\udc00x"', '"agt_nobody"', '"\\u2028\\n\\t"'],
-  ...['[]', '{}', '[null]', '[[]]', '{"__proto__":{"a":1}}', '{"":{"constructor":1}}', '{"\\u0000":"\\ud800"}'],
-  ...[deep(150), deep(3_000), deep(20_000)],
+  'null',
+  'true',
+  '-1',
+  '1.5',
+  '1e300',
+  '-1e300',
+  '2147483648',
+  '9223372036854775808',
+  '1e-300',
+  '""',
+  '" "',
+  '"\\u0000"',
+  '"spc_\\u0000"',
+  '"run_\\ud800"',
+  '"\\udc00x"',
+  '"agt_nobody"',
+  '"\\u2028\\n\\t"',
+  '[]',
+  '{}',
+  '[null]',
+  '[[]]',
+  '{"__proto__":{"a":1}}',
+  '{"":{"constructor":1}}',
+  '{"\\u0000":"\\ud800"}',
+  deep(150),
+  deep(3_000),
+  deep(20_000),
 ]
 
 /** Returns inputs, as JSON texts, with the worst possible value in every position of a schema, and texts that are not inputs. */

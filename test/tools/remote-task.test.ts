@@ -12,7 +12,11 @@ import {
 import { withoutBeginnings, withoutValues } from '../../src/tools/custom/header-removal.ts'
 
 const task = (more: Partial<RemoteTask> = {}): RemoteTask => ({
-  ...{ id: 't', contextId: 'c', state: 'WORKING', status: '', artifacts: [] },
+  id: 't',
+  contextId: 'c',
+  state: 'WORKING',
+  status: '',
+  artifacts: [],
   ...more,
 })
 const artifact = (id: string, text: string, append = false, taskId = 't') => ({

@@ -24,7 +24,10 @@ async function toolsOf(toolset: Toolset, mind: Mind) {
     speech: { composite: toolset === 'SPACE_TOOLS' ? {} : null },
   } as never)
   return [...tools.values()].map(({ name, description, inputSchema, presence, execution }) => ({
-    ...{ name, description, inputSchema, execution },
+    name,
+    description,
+    inputSchema,
+    execution,
     presence: { ...presence, refuse: undefined },
   }))
 }

@@ -55,7 +55,11 @@ describe('the fields of a schema', () => {
 
   test('fields with a duplicate name are refused', () => {
     const [item, same] = [' item', 'item'].map((name) => ({
-      ...{ name, type: 'string' as const, isRequired: true, description: '', more: {} },
+      name,
+      type: 'string' as const,
+      isRequired: true,
+      description: '',
+      more: {},
     }))
     const rows = [item, { ...item, name: 'other' }, same, { ...item, name: '' }, { ...item, name: ' ' }] as SchemaRow[]
     expect(rows.map((_, at) => hasNameBefore(rows, at))).toEqual([false, false, true, false, false])

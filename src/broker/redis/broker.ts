@@ -58,7 +58,9 @@ export async function openRedisBroker(options: RedisBrokerOptions): Promise<Redi
   const signals = createRedisSignals({ commands, channels, writer }, logger)
   const { redis } = commands
   return {
-    ...{ log, signals, redis },
+    log,
+    signals,
+    redis,
     isAway: () => redis.status !== 'ready' || writer.isAway,
     waiting: () => writer.waiting,
     close: closeConnections,

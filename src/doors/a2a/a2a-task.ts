@@ -22,7 +22,10 @@ export function statusOf(task: Task, maxResponseBytes: number): object {
   const parts = partsOf(task, state, maxResponseBytes * STATUS_SHARE)
   const message = {
     messageId: `${task.id}:${state}`,
-    ...{ contextId: contextOf(task), taskId: task.id, role: 'ROLE_AGENT', parts },
+    contextId: contextOf(task),
+    taskId: task.id,
+    role: 'ROLE_AGENT',
+    parts,
   }
   return { state, timestamp: task.lastUpdatedAt, ...(parts.length === 0 ? {} : { message }) }
 }

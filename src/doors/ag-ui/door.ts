@@ -76,7 +76,11 @@ export function createAgUiDoor(conversing: Conversing, activity: Activity): Door
       start === null
         ? null
         : new EventWriter({
-            ...{ caller: reader, stream, spaceId: start.spaceId, known: input.known, cursor: start.after },
+            caller: reader,
+            stream,
+            spaceId: start.spaceId,
+            known: input.known,
+            cursor: start.after,
             maxEventBytes,
           })
     try {

@@ -77,7 +77,11 @@ export function readRejoin(query: URLSearchParams, defaultThread: string): RunIn
   const after = cursorIn(query.get('after') ?? undefined)
   return {
     ...input,
-    ...{ message: null, results: [], resume: [], after, known: null },
+    message: null,
+    results: [],
+    resume: [],
+    after,
+    known: null,
     follows: query.get('follow') === 'true',
   }
 }

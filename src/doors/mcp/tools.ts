@@ -63,7 +63,10 @@ export function createTools(conversing: Pick<Conversing, 'open'>, mostListBytes:
 
     async search_messages(caller, { query, spaceId, limit = PAGE, after }) {
       const { search } = await caller.ask<{ search: Page<{ snippet: string; message: object }> }>(SEARCH, {
-        ...{ query, spaceId, first: limit, after },
+        query,
+        spaceId,
+        first: limit,
+        after,
       })
       const hits = search.edges.map(({ node: { snippet, message } }) => ({ ...message, snippet }))
       return complete({ hits, ...nextOf(search) })

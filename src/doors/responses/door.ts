@@ -280,7 +280,13 @@ async function findTurn(caller: Caller, id: string): Promise<Begun> {
   const asked: Asked = {
     id: responseId(message.id),
     createdAt: Math.floor(Date.parse(message.createdAt) / 1000),
-    ...{ model: null, previousId: null, background: false, instructions: null, metadata: {}, tools: [], store: true },
+    model: null,
+    previousId: null,
+    background: false,
+    instructions: null,
+    metadata: {},
+    tools: [],
+    store: true,
   }
   return { spaceId: message.space.id, messageId: message.id, asked }
 }

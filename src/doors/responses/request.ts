@@ -73,7 +73,10 @@ export function readResponseRequest(body: unknown): ResponseRequest {
   const { input } = fields
   const turns = typeof input === 'string' ? [{ role: 'user' as const, text: input }] : turnsIn(input, 'input')
   return {
-    ...{ model, agentId, ...others, previousId },
+    model,
+    agentId,
+    ...others,
+    previousId,
     ...newestOf(turns, 'input'),
     background: flag(fields, 'background'),
     instructions: textField(fields, 'instructions'),
@@ -90,9 +93,14 @@ export function readChatRequest(body: unknown): ResponseRequest {
   const options = fields['stream_options']
   const includesUsage = typeof options === 'object' && options !== null && 'include_usage' in options
   return {
-    ...{ model, agentId, ...others },
+    model,
+    agentId,
+    ...others,
     ...newestOf(turnsIn(fields['messages'], 'messages'), 'messages'),
-    ...{ previousId: null, background: false, instructions: null, tools: [] },
+    previousId: null,
+    background: false,
+    instructions: null,
+    tools: [],
     includesUsage: includesUsage && (options as Fields)['include_usage'] === true,
   }
 }

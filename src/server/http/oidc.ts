@@ -56,7 +56,9 @@ export function createOidcHandler({ oidc, signIns, rates, publicUrl, bodies }: O
   function fail(response: ServerResponse, provider: Provider, { reason, to }: { reason: Reason; to: string }): void {
     const { status, title, text } = pageOf(reason, provider.label)
     sendNoticePage(response, {
-      ...{ status, title, text },
+      status,
+      title,
+      text,
       links: [
         { href: startOf(provider, to), label: 'Try again' },
         { href: `${basePath}/`, label: 'Go to the sign-in page' },

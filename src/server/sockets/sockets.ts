@@ -65,7 +65,17 @@ const GOING_AWAY = 1001
 const TRY_AGAIN_LATER = 1013
 /** The close codes that the metric distinguishes, because a client may send any code. */
 const CODES: ReadonlySet<number> = new Set([
-  ...[1000, GOING_AWAY, 1002, 1003, 1005, 1006, 1007, 1008, 1009, 1011, TRY_AGAIN_LATER],
+  1000,
+  GOING_AWAY,
+  1002,
+  1003,
+  1005,
+  1006,
+  1007,
+  1008,
+  1009,
+  1011,
+  TRY_AGAIN_LATER,
   ...Object.values(CloseCode).filter((code) => typeof code === 'number'),
 ])
 

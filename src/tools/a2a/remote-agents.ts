@@ -156,8 +156,12 @@ export function createRemoteAgents(platform: Platform, { http }: { http: Guarded
     if (known !== null && known.taskId !== null) return resultOf(known.taskId, known.contextId)
     const last = call.last?.model === asking.model ? call.last : null
     const remote = known ?? {
-      ...{ model: asking.model, url: address.url, place: call.place, messageId: callId },
-      ...{ contextId: last?.contextId ?? null, taskId: null },
+      model: asking.model,
+      url: address.url,
+      place: call.place,
+      messageId: callId,
+      contextId: last?.contextId ?? null,
+      taskId: null,
       continues: last === null ? null : await waitingTask(address, last, signal),
     }
     if (known === null) await remember(remote)

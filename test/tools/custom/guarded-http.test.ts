@@ -195,8 +195,21 @@ describe('a guarded exchange', () => {
 
 describe('the URL of a request', () => {
   test.each([
-    ...['127.0.0.1', 'localhost', '127.1', '0177.0.0.1', '0x7f.0.0.1', '2130706433', '[::1]', '[::ffff:127.0.0.1]'],
-    ...['[::ffff:7f00:1]', '[64:ff9b::7f00:1]', '[2002:7f00:1::]', '0.0.0.0', '[::]', '127.0.0.1.', 'ⓛocalhost'],
+    '127.0.0.1',
+    'localhost',
+    '127.1',
+    '0177.0.0.1',
+    '0x7f.0.0.1',
+    '2130706433',
+    '[::1]',
+    '[::ffff:127.0.0.1]',
+    '[::ffff:7f00:1]',
+    '[64:ff9b::7f00:1]',
+    '[2002:7f00:1::]',
+    '0.0.0.0',
+    '[::]',
+    '127.0.0.1.',
+    'ⓛocalhost',
   ])('may not be this machine, written as %s', async (host) => {
     expect(await get(`http://${host}:${port}/`, {}, strict)).toEqual(BLOCKED)
     expect(connections).toBe(0)
