@@ -77,7 +77,7 @@ export async function rememberCycle(
 /** Returns the note that a failed or stopped cycle leaves in the consciousness. */
 function noteOf(ending: RunEnding, isTriedAgain: boolean): string | null {
   if (ending.status === 'FAILED')
-    return `[This cycle failed: ${ending.error}${isTriedAgain ? ' What it had read comes again.' : ''}]`
+    return `[This cycle failed: ${ending.error}${isTriedAgain ? ' The events that it had read will be delivered again.' : ''}]`
   return ending.stopReason === 'STOPPED' ? '[This cycle was stopped.]' : null
 }
 

@@ -280,7 +280,7 @@ export function createMailLinks(platform: Platform, { publisher, decideCall, ses
         const lacksLink =
           isOver && purpose === 'SIGN_IN' && (await countMailCodes(tx, { purpose, email: to, now: now() })) === 0
         if (!isRepeated && isOver && !lacksLink) {
-          logger.info({ purpose }, 'did not email a link: the address has received too many emails within an hour')
+          logger.info({ purpose }, 'did not email a link: the address has received too many emails in the last hour')
           return null
         }
         await insertMail(tx, job.id, now(), counted)

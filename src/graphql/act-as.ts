@@ -9,7 +9,7 @@ builder.objectField(Session, 'actingAdmin', (t) =>
     type: Human,
     nullable: true,
     description:
-      'The admin who acts as this human in this session. Null if nobody does, or if the operator does; `device` then says so.',
+      'The admin who acts as this human in this session. Null if nobody acts as the human, or if the operator does. In that case `device` is `The operator, acting as you`.',
     resolve: ({ actingAdminId }, _, { loaders }) => loadOptional(loaders.entities, actingAdminId),
   }),
 )

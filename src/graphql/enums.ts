@@ -57,7 +57,7 @@ export const McpAuthorizationType = builder.enumType('McpAuthorization', {
     },
     PERSON: {
       description:
-        'One token for each person. When a run on behalf of a person first needs the token, the call waits, and `ToolCall.authorization` names the person and the page on which to connect. The token of `connectMcpServer` is used only to list the tools.',
+        'One token for each person. When a run on behalf of a person first needs the token, the call waits, and `ToolCall.authorization` names the person and the page on which to connect. The token that an admin obtains through `connectMcpServer` is used only to list the tools.',
     },
   } as const,
 })

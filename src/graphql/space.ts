@@ -67,7 +67,7 @@ Space.implement({
       type: [StandingGrant],
       complexity: { field: 5, multiplier: 5 },
       description:
-        'The newest 100 standing grants for calls that this space shows, newest first, including those that have ended.',
+        'The newest 100 standing grants for calls that are shown in this space, newest first, including those that have ended.',
       resolve: ({ id }, _, { loaders }) => loaders.grantsOfSpaces.load(id),
     }),
     createdAt: t.expose('createdAt', { type: 'DateTime' }),

@@ -39,7 +39,7 @@ StandingGrant.implement({
       type: Space,
       nullable: true,
       description:
-        'The space that shows the calls. Null if the grant covers only calls that no space shows, or if the viewer may not see the space.',
+        'The space in which the covered calls are shown. Null if the grant covers only calls that are not shown in any space, or if the viewer may not see the space.',
       resolve: ({ spaceId }, _, { loaders }) => loadOptional(loaders.visible.spaces, spaceId),
     }),
     inputSchema: t.field({
@@ -70,7 +70,7 @@ StandingGrant.implement({
     revokedBy: t.field({
       type: Human,
       nullable: true,
-      description: 'The human who revoked the grant. Null if the grant was not revoked, or if an admin revoked it.',
+      description: 'The human who revoked the grant. Null if the grant was not revoked, or if it was revoked with the operator's token or an admin access token.',
       resolve: ({ revokedById }, _, { loaders }) => loadOptional(loaders.entities, revokedById),
     }),
     state: t.field({ type: StandingGrantState, resolve: stateOf }),

@@ -44,4 +44,4 @@ export function requireInPerson(viewer: Acted, action: string): void {
 }
 
 const refusalOf = (action: string) =>
-  new ForbiddenError(`You act as another person, for whom you cannot ${action}. Use your own sign-in.`)
+  new ForbiddenError(`You are acting as another person, so you cannot ${action}. Stop acting, and try again as yourself.`)

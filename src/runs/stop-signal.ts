@@ -44,7 +44,7 @@ export function createStopSignals(signals: Signals): StopSignals {
     }
   }
 
-  /** Subscribes at the first call. If that fails, the next call tries again. */
+  /** Subscribes on the first call. If that fails, the next call tries again. */
   async function subscribe(): Promise<void> {
     subscribed ??= signals.subscribe(RUNS_CHANNEL, (payload) => hear(payload as RunSignal))
     await subscribed.catch((error) => {

@@ -133,7 +133,7 @@ describe.skipIf(!hasBrowser)('a team moves in', () => {
     await status.getByText('The server keeps trying to send 1 email').waitFor(PATIENCE)
     await admin.evaluate(`history.pushState(null, '', '/audit')`)
     await admin.getByRole('heading', { name: 'Audit log' }).waitFor(PATIENCE)
-    await status.getByText('Email does not work.').waitFor(PATIENCE)
+    await status.getByText('Email is not working.').waitFor(PATIENCE)
     mail.behave('accepts')
     await mail.mailTo('lea@example.com')
     await status.waitFor({ ...PATIENCE, state: 'detached' })

@@ -15,7 +15,7 @@ interface Notice {
 }
 
 /**
- * Starts a receiver of Standard Webhooks. It answers the first notifications with these statuses (a redirect leads to another
+ * Starts a Standard Webhooks receiver. It answers the first notifications with these statuses (a redirect leads to another
  * page), and then accepts all.
  */
 async function openReceiver(...statuses: number[]) {

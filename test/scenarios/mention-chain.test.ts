@@ -62,7 +62,7 @@ describe.each(PLACES)('seed 002 $place, on the $stack stack', ({ stack, place })
   let admin: ParleyClient
   let husam: HumanViewer
   let client: ParleyClient
-  /** The first message of the thread of a space. */
+  /** By space: the first message of its thread. Empty if the test runs outside threads. */
   const roots = new Map<string, string>()
 
   beforeAll(async () => {

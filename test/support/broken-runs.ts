@@ -115,7 +115,7 @@ export function stepsOf({ asksFirst, mind }: Play): number[] {
 export interface Theatre {
   parley: TestApplication
   /**
-   * Starts a test run with a worker whose further statements get these outcomes. The statements of people's decisions do too,
+   * Starts a test run on a new worker. `fateOf` decides the outcome of each SQL statement that the worker sends from then on. The statements of people's decisions do too,
    * if that process handles them.
    */
   begin(play: Play, fateOf: (statement: Statement) => Fate, decidesThere?: 'decides-there'): Promise<Performance>

@@ -139,7 +139,7 @@ describe.each(['chat', 'responses'] as const)('a generation by /v1/%s', (endpoin
     server.script(() => [{ text: 'ok' }])
     const accepted = await partsOf(run({ messages }))
     expect(accepted.some(({ type }) => type === 'error')).toBe(false)
-    // The SDK itself detects a missing result, so the test removes the result from the bytes that are sent.
+    // The SDK rejects such a conversation before it sends anything, so the test sends the request itself.
     const response = await fetch(`${server.baseUrl}/${endpoint === 'chat' ? 'chat/completions' : 'responses'}`, {
       method: 'POST',
       body: JSON.stringify(

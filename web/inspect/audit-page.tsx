@@ -58,7 +58,7 @@ export function AuditPage() {
     <>
       <PageHead
         title="Audit log"
-        note="Who changed what, and what was refused, newest first. Texts and keys are not recorded."
+        note="Who changed what, and what was refused, newest first. The content of messages and settings, and secrets such as API keys, are not recorded."
       />
       <div className="page-scroll">
         <MailStatus onlyTrouble />

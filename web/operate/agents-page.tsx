@@ -155,7 +155,7 @@ function NewAgent({ open, onOpenChange }: { open: boolean; onOpenChange(open: bo
         <SelectField
           label="Memory"
           name="mind"
-          hint="Cannot be changed later. If in doubt: stateless."
+          hint="Cannot be changed later. If in doubt, choose Stateless."
           options={[
             ['STATELESS', 'Stateless: each message starts a fresh run'],
             ['PERSISTENT', 'Persistent: one train of thought over all its spaces, with an inbox'],

@@ -19,7 +19,7 @@ export function HeaderFields({ stored }: { stored: readonly string[] }) {
       <p className="hint">
         {known
           ? `Stored: ${stored.join(', ')}. The stored headers stay unless new ones replace them.`
-          : 'Stored encrypted and never shown again. A key usually goes into the header authorization.'}
+          : 'Stored encrypted and never shown again. An API key usually goes in the header “authorization”.'}
       </p>
       {known && (
         <label className="choice">

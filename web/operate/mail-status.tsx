@@ -56,7 +56,7 @@ function Trouble({ status: { lastFailedAt, lastError, retrying, failed } }: { st
   return (
     <div className="grow">
       <p>
-        <b>Email does not work.</b> Last attempt: <Moment at={lastFailedAt ?? ''} />. {lastError}
+        <b>Email is not working.</b> Last attempt: <Moment at={lastFailedAt ?? ''} />. {lastError}
       </p>
       <p className="note">
         {retrying > 0 && `${wordsOf(retrying)} for about a day. `}

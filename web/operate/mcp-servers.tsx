@@ -226,7 +226,7 @@ function ServerForm({ agentId, server, onSave }: ServerFormProps) {
           name="oauth"
           defaultValue={server?.oauth ?? 'NONE'}
           options={AUTHORIZATIONS}
-          hint="With OAuth, save the server, edit it, and connect: you are sent to the server to authorize Parley."
+          hint="For OAuth, save the server first. Then open it again, click Connect, and follow the link to authorize Parley."
         />
         <div className="decide">
           <Button icon="link" isBusy={connect.isBusy} onClick={() => connect.start(undefined)}>

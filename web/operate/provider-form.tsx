@@ -114,11 +114,11 @@ function AddressField({ required = false, value = '' }: { required?: boolean; va
       type="url"
       required={required}
       defaultValue={value}
-      placeholder={required ? 'https://models.example.com/v1' : 'the usual one'}
+      placeholder={required ? 'https://models.example.com/v1' : 'the default'}
       hint={
         required
           ? 'Include the version path, such as /v1.'
-          : 'Leave this empty for the usual address. Enter any other address with its version path, such as /v1.'
+          : 'Leave this empty to use the default address. Any other address must include the version path, such as /v1.'
       }
     />
   )

@@ -120,7 +120,7 @@ export function createFileHandler(parts: FileHandlerParts): Handler {
         await pipeline(body, response, { signal: cutOff }).catch((error) => {
           response.destroy()
           const isExpected = isOfClient(error) || cutOff.aborted
-          if (!isExpected) logger.warn({ fileId: id, error: messageOf(error) }, 'could not read a file to its end')
+          if (!isExpected) logger.warn({ fileId: id, error: messageOf(error) }, 'could not read the whole file')
         })
       })
     })

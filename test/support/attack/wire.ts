@@ -34,7 +34,7 @@ export interface Wire {
 export interface PostOptions {
   token?: string
   accept?: string
-  /** Whether to read the response at once, in small chunks with pauses, or only its first chunk before disconnecting. */
+  /** How to read the response: `quick` without pauses, `slow` in small chunks with pauses, `broken-off` only the first chunk before disconnecting. */
   reading?: 'quick' | 'slow' | 'broken-off'
   contentType?: string
 }
