@@ -445,7 +445,7 @@ async function faultsOfIgnoredSchema(main: Reached): Promise<string[]> {
   const pending = await pendingIn(main, before)
   if (!pending.includes(SCHEMAS_SINCE) || pending.includes(FIRST_MIGRATION)) return []
   return [
-    `${variable}: schema=${schema} has no tables, but ${quoteName(before)} contains tables that were created by an older version, which ignored this parameter: remove the parameter to continue with those tables, or first start this version once without the parameter`,
+    `${variable}: schema=${schema} has no tables, but ${quoteName(before)} has tables from an older version, which ignored this parameter. To keep using those tables, remove the parameter. To use ${schema} instead, start this version once without the parameter, and then set it again`,
   ]
 }
 

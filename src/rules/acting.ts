@@ -44,4 +44,6 @@ export function requireInPerson(viewer: Acted, action: string): void {
 }
 
 const refusalOf = (action: string) =>
-  new ForbiddenError(`You are acting as another person, so you cannot ${action}. Stop acting, and try again as yourself.`)
+  new ForbiddenError(
+    `You are acting as another person, so you cannot ${action}. Stop acting, and try again as yourself.`,
+  )

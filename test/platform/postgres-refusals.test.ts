@@ -229,7 +229,7 @@ describe.skipIf(!hasPostgres)('startup is refused in one line', () => {
     expect(await refusal(elsewhere)).toEqual([])
     await execute(url, `DELETE FROM _prisma_migrations WHERE migration_name >= '20261126160000'`)
     expect(await refusal(elsewhere)).toEqual([
-      'DATABASE_URL: schema=production has no tables, but "public" contains tables that were created by an older version, which ignored this parameter: remove the parameter to continue with those tables, or first start this version once without the parameter',
+      'DATABASE_URL: schema=production has no tables, but "public" has tables from an older version, which ignored this parameter. To keep using those tables, remove the parameter. To use production instead, start this version once without the parameter, and then set it again',
     ])
     // If a user may not read a table, the table cannot belong to that user.
     const guest = await guestOf(url)

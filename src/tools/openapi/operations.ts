@@ -269,7 +269,9 @@ function bodyOf({ method, given }: Operation, reader: SchemaReader): Body | null
   if (json === undefined || !hasBody(method.toUpperCase())) {
     if (!isRequired) return null
     if (json !== undefined)
-      throw new OperationProblem(`The operation is a ${method.toUpperCase()} that requires a body, and tools do not send a body with it.`)
+      throw new OperationProblem(
+        `The operation is a ${method.toUpperCase()} that requires a body, and tools do not send a body with it.`,
+      )
     const types = Object.keys(content).join(', ').slice(0, 200)
     throw new OperationProblem(
       `The operation's body has ${types === '' ? 'no media type' : `the type ${types}`}, but tools send only JSON.`,
