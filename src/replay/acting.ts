@@ -6,6 +6,7 @@ import type { Message, ToolCall } from '../generated/prisma/client.ts'
 import { messageOf } from '../lib/errors.ts'
 import { WAS_MENTIONED } from '../rules/routing.ts'
 import { makeCallDue } from '../stores/call-store.ts'
+import { restoreGrants } from '../stores/grant-store.ts'
 import { insertPlan, setNextSlot } from '../stores/plan-store.ts'
 import { callGate } from './gates.ts'
 import type { Action } from './order.ts'
@@ -106,6 +107,9 @@ async function actOutside(world: World, action: OutsideAction): Promise<string |
       await domain.memories.setAs(ADMIN, { agentId, memories: [{ key, value }] })
       return null
     }
+    case 'propose-grant':
+      await restoreGrants(prismaOf(world), [action.grantId])
+      return null
     case 'decide-grant': {
       const { grantId: id, humanId, approve, reason } = action.decision
       await domain.grants.decide(personOf(humanId), { id, approve, reason })

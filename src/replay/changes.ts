@@ -97,6 +97,7 @@ export function grantAtBeginning(
     activeSince: then(grant.activeSince),
     deniedAt: then(grant.deniedAt),
     revokedAt: then(grant.revokedAt),
+    toolChangedAt: then(grant.toolChangedAt),
     // The database of a replay has the time of the replay.
     expiresAt: Date.parse(grant.expiresAt) > Date.parse(heading.at) ? NEVER : grant.expiresAt,
     revokedById: then(grant.revokedAt) === null ? null : grant.revokedById,

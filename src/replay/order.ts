@@ -21,6 +21,7 @@ export type Action =
   | { type: 'update-space'; input: JsonObject }
   | { type: 'pause'; agentId: string; paused: boolean }
   | { type: 'remember'; memory: Recorded<Memory> }
+  | { type: 'propose-grant'; grantId: string }
   | { type: 'decide-grant'; decision: Recording['grantDecisions'][number] }
   | { type: 'revoke-grant'; grantId: string; humanId: string | null }
   | { type: 'version'; version: Recording['versions'][number] }

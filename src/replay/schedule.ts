@@ -305,12 +305,7 @@ function addCauses(recording: Recording, add: Add): void {
     add(`pause ${agentId} ${at}`, at, { type: 'pause', agentId, paused })
   for (const memory of memoriesWritten(recording, begun))
     add(`remember ${memory.id}`, memory.updatedAt, { type: 'remember', memory })
-  for (const decision of recording.grantDecisions)
-    if (Date.parse(decision.at) > begun)
-      add(`decide-grant ${decision.grantId} ${decision.humanId}`, decision.at, { type: 'decide-grant', decision })
-  for (const { id: grantId, revokedAt, revokedById: humanId } of recording.grants)
-    if (revokedAt !== null && Date.parse(revokedAt) > begun)
-      add(`revoke-grant ${grantId}`, revokedAt, { type: 'revoke-grant', grantId, humanId })
+  addGrants(recording, add)
   for (const { id, action, at, targetId: runId } of recording.audit)
     if (action === 'retryRun' && recording.runs.some((run) => run.id === runId && run.triggerType === 'INBOX'))
       add(`retry ${id}`, at, { type: 'retry', runId: String(runId) })
@@ -319,6 +314,21 @@ function addCauses(recording: Recording, add: Add): void {
       add(`version ${version.id}`, version.createdAt, { type: 'version', version })
   addPlans(recording, add)
   addServices(recording, add)
+}
+
+/** Adds proposals of standing grants, decisions on them and revocations. */
+function addGrants(recording: Recording, add: Add): void {
+  const begun = beginOf(recording)
+  for (const { id: grantId, createdAt } of recording.grants)
+    if (Date.parse(createdAt) > begun) add(`propose-grant ${grantId}`, createdAt, { type: 'propose-grant', grantId })
+  for (const decision of recording.grantDecisions) {
+    const { grantId, humanId, at } = decision
+    if (Date.parse(at) > begun)
+      add(`decide-grant ${grantId} ${humanId}`, at, { type: 'decide-grant', decision }, [`propose-grant ${grantId}`])
+  }
+  for (const { id: grantId, revokedAt, revokedById: humanId } of recording.grants)
+    if (revokedAt !== null && Date.parse(revokedAt) > begun)
+      add(`revoke-grant ${grantId}`, revokedAt, { type: 'revoke-grant', grantId, humanId })
 }
 
 /** Adds plans that people created, and the firings that woke an agent for this space. */
