@@ -62,19 +62,18 @@ export const artifactOf = ({ id, sender }: Message, text: string): object => ({
 export const isShown = ({ text }: Message): boolean => text !== ''
 
 /**
- * Returns a whole task, without a cursor if artifacts are missing. `historyLength` 0 omits the history, but not the
- * artifacts.
+ * Returns a whole task, without a cursor if artifacts are missing. `output` null: the client did not ask for artifacts, for
+ * which the protocol requires that the field is absent. `historyLength` 0 omits the history, but not the artifacts.
  */
-export function taskOf(
-  task: Task,
-  { replies, cursor, isCut }: Omit<TaskOutput, 'outcomes'>,
-  maxResponseBytes: number,
-): object {
+export function taskOf(task: Task, output: Omit<TaskOutput, 'outcomes'> | null, maxResponseBytes: number): object {
+  const { replies = null, cursor = null, isCut = false } = output ?? {}
   return {
     id: task.id,
     contextId: contextOf(task),
     status: statusOf(task, maxResponseBytes),
-    artifacts: replies.filter(isShown).map((reply) => artifactOf(reply, reply.text)),
+    ...(replies === null
+      ? {}
+      : { artifacts: replies.filter(isShown).map((reply) => artifactOf(reply, reply.text)) }),
     ...(isCut ? { metadata: { [CURSOR_EXTENSION]: { isCut } } } : {}),
     ...(cursor === null ? {} : { metadata: { [CURSOR_EXTENSION]: { cursor } } }),
   }
