@@ -145,7 +145,7 @@ export function createFileHandler(parts: FileHandlerParts): Handler {
     const path = pathOf(request)
     const [, id] = FILE_PATH.exec(path) ?? []
     const isTus = path === TUS_PATH || path.startsWith(`${TUS_PATH}/`)
-    if (request.method === 'OPTIONS') return preflight(response, isTus ? capabilitiesOfTus(mostBytes) : {})
+    if (request.method === 'OPTIONS') return preflight(request, response, isTus ? capabilitiesOfTus(mostBytes) : {})
     if (isTus) return await resume(request, response)
     if (path === '/files' && request.method === 'POST') return await upload(request, response)
     if (path === '/files') return sendJson(response, 405, { error: 'Use POST.' }, { allow: 'POST' })
@@ -189,12 +189,12 @@ function statusOf(error: unknown): number | null {
 }
 
 /** Responds to a preflight of a browser, or to a tus client that asks what the server supports. */
-function preflight(response: ServerResponse, headers: Record<string, string>): void {
+function preflight(request: IncomingMessage, response: ServerResponse, headers: Record<string, string>): void {
+  const asked = request.headers['access-control-request-headers']
   response.writeHead(204, {
     ...headers,
     'access-control-allow-methods': 'GET, HEAD, POST, PATCH, DELETE',
-    'access-control-allow-headers':
-      'authorization, content-type, x-file-name, range, tus-resumable, upload-length, upload-offset, upload-metadata',
+    ...(asked === undefined ? {} : { 'access-control-allow-headers': asked }),
     'access-control-max-age': '3600',
   })
   response.end()
