@@ -14,7 +14,7 @@ import type { Recorded, Recording } from './recording.ts'
 /** Something that happened in a recording. A replay makes it happen again, or lets the engine continue to it. */
 export type Action =
   | { type: 'say'; message: Recorded<Message>; text: string }
-  | { type: 'edit'; message: Recorded<Message>; text: string }
+  | { type: 'edit'; message: Recorded<Message>; text: string; retriesRuns: boolean }
   | { type: 'delete'; message: Recorded<Message> }
   | { type: 'react'; reaction: Recorded<MessageReaction> }
   | { type: 'join' | 'leave'; entityId: string }

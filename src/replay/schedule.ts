@@ -102,7 +102,8 @@ function addMessages(recording: Recording, add: Add): void {
     versions.forEach(({ editedAt, number }, index) => {
       const text = versions[index + 1]?.text ?? textOf(message)
       const after = index === 0 ? messageKey(message) : editKey(message.id, Number(versions[index - 1]?.number))
-      add(editKey(message.id, number), editedAt, { type: 'edit', message, text }, [after])
+      const retriesRuns = startedByEdit(recording, message, editedAt).length > 0
+      add(editKey(message.id, number), editedAt, { type: 'edit', message, text, retriesRuns }, [after])
     })
   }
   for (const reaction of reactions) {
@@ -160,15 +161,39 @@ function addRuns(recording: Recording, add: Add): void {
   }
 }
 
+/** How much later than the runs that it starts an edit may be dated, in the same transaction. */
+const EDIT_MS = 1000
+
+/** Returns the runs that an edit of a message started because the editor asked for new runs. */
+function startedByEdit({ runs }: Recording, { id }: Recorded<Message>, editedAt: string): Recorded<Run>[] {
+  const ofMessage = runs.filter(
+    ({ triggerMessageId, triggerType, retryOfId }) =>
+      triggerMessageId === id && triggerType === 'SPACE_MESSAGE' && retryOfId === null,
+  )
+  const isLater = (run: Recorded<Run>) =>
+    ofMessage.some((other) => other.agentId === run.agentId && Date.parse(other.queuedAt) < Date.parse(run.queuedAt))
+  return ofMessage.filter((run) => isLater(run) && Math.abs(Date.parse(run.queuedAt) - Date.parse(editedAt)) < EDIT_MS)
+}
+
 /** Returns the messages that started a run. A cycle may also read messages that were posted after it had begun. */
-function causesOf({ messages, outcomes }: Recording, run: Recorded<Run>): string[] {
+function causesOf(recording: Recording, run: Recorded<Run>): string[] {
+  const { messages, messageVersions, outcomes } = recording
   const isInbox = run.triggerType === 'INBOX'
   const read = outcomes.filter(({ runId }) => isInbox && runId === run.id).map(({ messageId }) => messageId)
   const ids = new Set([run.triggerMessageId, ...read])
   const begun = Date.parse(String(run.startedAt))
+  const edits = messageVersions
+    .filter(({ messageId, editedAt }) =>
+      messages.some(
+        (message) =>
+          message.id === messageId && startedByEdit(recording, message, editedAt).some(({ id }) => id === run.id),
+      ),
+    )
+    .map(({ messageId, number }) => editKey(messageId, number))
   return messages
     .filter(({ id, createdAt }) => ids.has(id) && !(isInbox && Date.parse(createdAt) > begun))
     .map(messageKey)
+    .concat(edits)
 }
 
 function addSteps(recording: Recording, run: Recorded<Run>, add: Add): void {
