@@ -1,3 +1,11 @@
+/** The options of `parley export`. */
+export const EXPORT_OPTIONS = {
+  /** The id of the space; or the first positional argument. */
+  space: { type: 'string' },
+  /** The file to write, by default standard output; or the second positional argument. */
+  out: { type: 'string' },
+} as const
+
 /** The options of `parley backtest`. */
 export const BACKTEST_OPTIONS = {
   /** agent.<id or name>.<field>=<value>; `@file` as the value reads the text from a file. */

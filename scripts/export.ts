@@ -1,5 +1,6 @@
-// npm run export -- <space id> [file]: writes a space with its members, messages, files and runs as JSON lines to the file or
-// standard output. Reads DATABASE_URL or DATA_DIR, and PARLEY_FILES, as the server does; stop an embedded server first.
+// npm run export -- --space <id> [--out <file>]: writes a space with its members, messages, files and runs as JSON lines to the file
+// or standard output. `<space id> [file]` without the options does the same. Reads DATABASE_URL or DATA_DIR, and PARLEY_FILES, as
+// the server does; stop an embedded server first.
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { parseArgs } from 'node:util'
@@ -10,9 +11,10 @@ import { oneLine } from '../src/lib/json.ts'
 import { exportSpace } from '../src/operation/moving.ts'
 import { openDatabase } from '../src/platform/db.ts'
 import { openFileStorage } from '../src/platform/file-storage/open.ts'
+import { EXPORT_OPTIONS } from './command-options.ts'
 import { withBreaks, writeLines } from './output-file.ts'
 
-const USAGE = 'usage: npm run export -- <space id> [file]'
+const USAGE = 'usage: npm run export -- --space <id> [--out <file>]'
 
 function fail(message: string): never {
   console.error(message)
@@ -21,9 +23,11 @@ function fail(message: string): never {
 
 function readArguments(): { spaceId: string; file: string | undefined } {
   try {
-    const { positionals } = parseArgs({ allowPositionals: true, options: {} })
-    const [spaceId, file] = positionals
-    if (spaceId === undefined || positionals.length > 2) return fail(USAGE)
+    const { values, positionals } = parseArgs({ allowPositionals: true, options: EXPORT_OPTIONS })
+    const rest = [...positionals]
+    const spaceId = values.space ?? rest.shift()
+    const file = values.out ?? rest.shift()
+    if (spaceId === undefined || rest.length > 0) return fail(USAGE)
     return { spaceId, file }
   } catch (error) {
     return fail(`${oneLine(messageOf(error)).split('. ')[0]}. ${USAGE}`)

@@ -2,7 +2,7 @@
 // clone. Each command is a script in this folder. This script rejects unknown commands and arguments before it starts a
 // command.
 import { type ParseArgsConfig, parseArgs } from 'node:util'
-import { BACKTEST_OPTIONS } from './command-options.ts'
+import { BACKTEST_OPTIONS, EXPORT_OPTIONS } from './command-options.ts'
 import { releaseOf } from './release.ts'
 
 interface Command {
@@ -13,6 +13,8 @@ interface Command {
   /** The smallest and the largest number of positional arguments. */
   least?: number
   most?: number
+  /** The option that may be given in place of the first positional argument. */
+  replacing?: string
   run(): Promise<unknown>
 }
 
@@ -34,9 +36,11 @@ const COMMANDS: Record<string, Command> = {
     run: () => import('./seed.ts'),
   },
   export: {
-    takes: '<space id> [file]',
+    takes: '--space <id> [--out <file>]',
     does: 'write a space as JSON lines',
+    options: EXPORT_OPTIONS,
     least: 1,
+    replacing: 'space',
     most: 2,
     run: () => import('./export.ts'),
   },
@@ -104,11 +108,14 @@ else {
   }
 }
 
-/** Returns one line about the first invalid argument of a command; null if all are valid. */
-function problemOf(name: string, { options = {}, least = 0, most = 0 }: Command, args: string[]): string | null {
+/** Returns one line about the first invalid argument of a command, or null if all are valid. */
+function problemOf(name: string, command: Command, args: string[]): string | null {
+  const { options = {}, least = 0, most = 0, replacing } = command
   try {
-    const { positionals } = parseArgs({ args, options, allowPositionals: true })
-    if (positionals.length < least) return `parley ${name} requires at least ${least} argument, but none was given`
+    const { values, positionals } = parseArgs({ args, options, allowPositionals: true })
+    const isReplaced = replacing !== undefined && values[replacing] !== undefined
+    if (positionals.length < least && !isReplaced)
+      return `parley ${name} requires at least ${least} argument, but none was given`
     if (positionals.length > most) return `parley ${name} does not take the argument: ${positionals[most]}`
     return null
   } catch (error) {

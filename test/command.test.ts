@@ -34,6 +34,7 @@ describe('the command parley', () => {
     [['migrate', '--force'], "parley migrate: Unknown option '--force'"],
     [['export'], 'parley export requires at least 1 argument, but none was given'],
     [['export', 'spc_1', 'file', 'another'], 'parley export does not take the argument: another'],
+    [['export', '--out', 'file'], 'parley export requires at least 1 argument, but none was given'],
     [['import', '--dry'], "parley import: Unknown option '--dry'"],
     [['seed', 'http://localhost', 'twice'], 'parley seed does not take the argument: twice'],
     [['replay'], 'parley replay requires at least 1 argument, but none was given'],

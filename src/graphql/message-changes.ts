@@ -139,7 +139,7 @@ builder.mutationField('deleteMessage', (t) =>
       'Removes the content of a message, its versions and its reactions, and removes its text from prompts, journals and logs. The message keeps its `seq`. Only the sender and admins may delete a message. Published as MessageUpdated; a subscription that resumes from an earlier cursor gets a snapshot.',
     errors: {
       types: [ForbiddenError, NotFoundError, ConflictError],
-      union: description: 'ConflictError: the message is streaming, waits for an answer, or was already deleted.' ,
+      union: { description: 'ConflictError: the message is streaming, waits for an answer, or was already deleted.' },
     },
     args: { input: t.arg({ type: DeleteMessageInput, required: true }) },
     async resolve(_, { input }, context) {

@@ -70,7 +70,8 @@ StandingGrant.implement({
     revokedBy: t.field({
       type: Human,
       nullable: true,
-      description: 'The human who revoked the grant. Null if the grant was not revoked, or if it was revoked with the operator's token or an admin access token.',
+      description:
+        'The human who revoked the grant. Null if the grant was not revoked, or if it was revoked with an admin token.',
       resolve: ({ revokedById }, _, { loaders }) => loadOptional(loaders.entities, revokedById),
     }),
     state: t.field({ type: StandingGrantState, resolve: stateOf }),

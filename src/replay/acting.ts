@@ -4,8 +4,11 @@ import { inputOf } from '../agents/agent-definition.ts'
 import { JOBS_CHANNEL } from '../broker/topics.ts'
 import type { Message, ToolCall } from '../generated/prisma/client.ts'
 import { messageOf } from '../lib/errors.ts'
+import type { Json } from '../lib/json.ts'
+import { digestOf } from '../rules/approvals.ts'
 import { WAS_MENTIONED } from '../rules/routing.ts'
 import { makeCallDue } from '../stores/call-store.ts'
+import { restoreGrants } from '../stores/grant-store.ts'
 import { insertPlan, setNextSlot } from '../stores/plan-store.ts'
 import { callGate } from './gates.ts'
 import type { Action } from './order.ts'
@@ -108,6 +111,9 @@ async function actOutside(world: World, action: OutsideAction): Promise<string |
       await domain.memories.setAs(ADMIN, { agentId, memories: [{ key, value }] })
       return null
     }
+    case 'propose-grant':
+      await restoreGrants(prismaOf(world), [action.grantId])
+      return null
     case 'decide-grant': {
       const { grantId: id, humanId, approve, reason } = action.decision
       await domain.grants.decide(personOf(humanId), { id, approve, reason })
@@ -166,7 +172,11 @@ async function actOnMessage(
   }
   const { id, senderId, replyToId } = action.message
   if (action.type === 'edit') {
-    await messageChanges.edit(personOf(senderId), { messageId: replayed(id), text: action.text })
+    await messageChanges.edit(personOf(senderId), {
+      messageId: replayed(id),
+      text: action.text,
+      retryRuns: action.retriesRuns,
+    })
     return null
   }
   if (action.type === 'delete') {
@@ -226,7 +236,11 @@ async function actOnCall(
   }
   if (action.type === 'decide') {
     const { humanId, approve, reason } = action.decision
-    const input = action.input === null ? {} : { input: ids.toReplay(action.input) }
+    const final = ids.toReplay(call.input)
+    // The digest names the input that the person saw. Without it, a decision is about the input that the model wrote.
+    const isAboutFinal = digestOf(call.input as Json) === action.decision.inputDigest
+    const seen = isAboutFinal ? { inputDigest: digestOf(final as Json) } : {}
+    const input = action.input === null ? seen : { input: final }
     await control.decideToolCall(personOf(humanId), { toolCallId, approve, reason, ...input })
     return null
   }

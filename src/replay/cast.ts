@@ -87,7 +87,10 @@ export async function writeCast({ app, recording, options }: World): Promise<voi
     [first, ...all, { end: true, rows: all.length }].map((line) => JSON.stringify(line)),
   )
   const { prisma } = db
-  const live = recording.grants.filter((grant) => grantAtBeginning(grant, recording, begun).revokedAt === null)
+  const live = recording.grants.filter((grant) => {
+    const { revokedAt, toolChangedAt } = grantAtBeginning(grant, recording, begun)
+    return revokedAt === null && toolChangedAt === null
+  })
   await restoreGrants(
     prisma,
     live.map(({ id }) => id),

@@ -98,6 +98,7 @@ export function grantAtBeginning(
     activeSince: then(grant.activeSince),
     deniedAt: then(grant.deniedAt),
     revokedAt: then(grant.revokedAt),
+    toolChangedAt: then(grant.toolChangedAt),
     // The clock of a replay's database shows the time of the replay, so a grant that had not expired when it was
     // recorded must not expire.
     expiresAt: Date.parse(grant.expiresAt) > Date.parse(heading.at) ? NEVER : grant.expiresAt,

@@ -471,8 +471,9 @@ function compareEnd(
   if (isSameEnd) {
     const found = wording.compare(wordedEnd(run, recording), wordedEnd(replayed, rows))
     if (found === 'wording') notes.add("The error of a run differs in the server's own wording.")
-    // The usage of a run that was cut off is only an estimate, so it is not compared.
-    if (found !== 'different') return run.status === 'COMPLETED' ? compareUsage(run, replayed, where) : null
+    // The usage of a run that was cut off, or whose stream broke, is only an estimate, so it is not compared.
+    const isExact = run.status === 'COMPLETED' && !run.usageEstimated
+    if (found !== 'different') return isExact ? compareUsage(run, replayed, where) : null
   }
   const isBudget = [run.stopReason, replayed.stopReason].some(
     (reason) => reason === 'OVER_BUDGET' || reason === 'TOKEN_BUDGET',

@@ -16,13 +16,14 @@ import type { Recorded, Recording } from './recording.ts'
  */
 export type Action =
   | { type: 'say'; message: Recorded<Message>; text: string }
-  | { type: 'edit'; message: Recorded<Message>; text: string }
+  | { type: 'edit'; message: Recorded<Message>; text: string; retriesRuns: boolean }
   | { type: 'delete'; message: Recorded<Message> }
   | { type: 'react'; reaction: Recorded<MessageReaction> }
   | { type: 'join' | 'leave'; entityId: string }
   | { type: 'update-space'; input: JsonObject }
   | { type: 'pause'; agentId: string; paused: boolean }
   | { type: 'remember'; memory: Recorded<Memory> }
+  | { type: 'propose-grant'; grantId: string }
   | { type: 'decide-grant'; decision: Recording['grantDecisions'][number] }
   | { type: 'revoke-grant'; grantId: string; humanId: string | null }
   | { type: 'version'; version: Recording['versions'][number] }

@@ -102,7 +102,8 @@ function addMessages(recording: Recording, add: Add): void {
     versions.forEach(({ editedAt, number }, index) => {
       const text = versions[index + 1]?.text ?? textOf(message)
       const after = index === 0 ? messageKey(message) : editKey(message.id, Number(versions[index - 1]?.number))
-      add(editKey(message.id, number), editedAt, { type: 'edit', message, text }, [after])
+      const retriesRuns = startedByEdit(recording, message, editedAt).length > 0
+      add(editKey(message.id, number), editedAt, { type: 'edit', message, text, retriesRuns }, [after])
     })
   }
   for (const reaction of reactions) {
@@ -163,15 +164,39 @@ function addRuns(recording: Recording, add: Add): void {
   }
 }
 
+/** The maximum difference between the time of an edit and that of the runs that it starts in the same transaction. */
+const EDIT_MS = 1000
+
+/** Returns the runs that an edit of a message started because the editor asked for new runs. */
+function startedByEdit({ runs }: Recording, { id }: Recorded<Message>, editedAt: string): Recorded<Run>[] {
+  const ofMessage = runs.filter(
+    ({ triggerMessageId, triggerType, retryOfId }) =>
+      triggerMessageId === id && triggerType === 'SPACE_MESSAGE' && retryOfId === null,
+  )
+  const isLater = (run: Recorded<Run>) =>
+    ofMessage.some((other) => other.agentId === run.agentId && Date.parse(other.queuedAt) < Date.parse(run.queuedAt))
+  return ofMessage.filter((run) => isLater(run) && Math.abs(Date.parse(run.queuedAt) - Date.parse(editedAt)) < EDIT_MS)
+}
+
 /** Returns the messages that triggered a run. A cycle can also read messages that were posted after its beginning. */
-function causesOf({ messages, outcomes }: Recording, run: Recorded<Run>): string[] {
+function causesOf(recording: Recording, run: Recorded<Run>): string[] {
+  const { messages, messageVersions, outcomes } = recording
   const isInbox = run.triggerType === 'INBOX'
   const read = outcomes.filter(({ runId }) => isInbox && runId === run.id).map(({ messageId }) => messageId)
   const ids = new Set([run.triggerMessageId, ...read])
   const begun = Date.parse(String(run.startedAt))
+  const edits = messageVersions
+    .filter(({ messageId, editedAt }) =>
+      messages.some(
+        (message) =>
+          message.id === messageId && startedByEdit(recording, message, editedAt).some(({ id }) => id === run.id),
+      ),
+    )
+    .map(({ messageId, number }) => editKey(messageId, number))
   return messages
     .filter(({ id, createdAt }) => ids.has(id) && !(isInbox && Date.parse(createdAt) > begun))
     .map(messageKey)
+    .concat(edits)
 }
 
 function addSteps(recording: Recording, run: Recorded<Run>, add: Add): void {
@@ -312,12 +337,7 @@ function addCauses(recording: Recording, add: Add): void {
     add(`pause ${agentId} ${at}`, at, { type: 'pause', agentId, paused })
   for (const memory of memoriesWritten(recording, begun))
     add(`remember ${memory.id}`, memory.updatedAt, { type: 'remember', memory })
-  for (const decision of recording.grantDecisions)
-    if (Date.parse(decision.at) > begun)
-      add(`decide-grant ${decision.grantId} ${decision.humanId}`, decision.at, { type: 'decide-grant', decision })
-  for (const { id: grantId, revokedAt, revokedById: humanId } of recording.grants)
-    if (revokedAt !== null && Date.parse(revokedAt) > begun)
-      add(`revoke-grant ${grantId}`, revokedAt, { type: 'revoke-grant', grantId, humanId })
+  addGrants(recording, add)
   for (const { id, action, at, targetId: runId } of recording.audit)
     if (action === 'retryRun' && recording.runs.some((run) => run.id === runId && run.triggerType === 'INBOX'))
       add(`retry ${id}`, at, { type: 'retry', runId: String(runId) })
@@ -326,6 +346,21 @@ function addCauses(recording: Recording, add: Add): void {
       add(`version ${version.id}`, version.createdAt, { type: 'version', version })
   addPlans(recording, add)
   addServices(recording, add)
+}
+
+/** Adds proposals of standing grants, decisions on them and revocations. */
+function addGrants(recording: Recording, add: Add): void {
+  const begun = beginOf(recording)
+  for (const { id: grantId, createdAt } of recording.grants)
+    if (Date.parse(createdAt) > begun) add(`propose-grant ${grantId}`, createdAt, { type: 'propose-grant', grantId })
+  for (const decision of recording.grantDecisions) {
+    const { grantId, humanId, at } = decision
+    if (Date.parse(at) > begun)
+      add(`decide-grant ${grantId} ${humanId}`, at, { type: 'decide-grant', decision }, [`propose-grant ${grantId}`])
+  }
+  for (const { id: grantId, revokedAt, revokedById: humanId } of recording.grants)
+    if (revokedAt !== null && Date.parse(revokedAt) > begun)
+      add(`revoke-grant ${grantId}`, revokedAt, { type: 'revoke-grant', grantId, humanId })
 }
 
 /** Adds the plans that people created, and those firings that woke an agent for this space. */

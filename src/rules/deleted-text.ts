@@ -17,6 +17,13 @@ const LEAST_QUOTED = 40
 /** How many levels of JSON encoding are searched for quotations. */
 const MOST_LEVELS = 2
 
+/** The quotation mark and the line break of each level of encoding. */
+const QUOTATIONS = [
+  { mark: '"', line: '\\n' },
+  { mark: '\\"', line: '\\\\n' },
+  { mark: '\\\\\\"', line: '\\\\\\\\n' },
+]
+
 /**
  * Fields whose values are ids or keywords of a format. These values contain no quotations, and a change would make the
  * row unusable.
@@ -63,12 +70,7 @@ function formsOf(text: string): string[] {
 
 function withoutForm(text: string, form: string): string {
   if (text === form) return DELETED_TEXT
-  if (form.length < LEAST_ANYWHERE) {
-    return ['"', '\\"', '\\\\\\"'].reduce(
-      (kept, mark) => kept.replaceAll(`${mark}${form}${mark}`, () => `${mark}${DELETED_TEXT}${mark}`),
-      text,
-    )
-  }
+  if (form.length < LEAST_ANYWHERE) return withoutShortForm(text, form)
   const head = form.slice(0, LEAST_QUOTED)
   let [kept, from] = ['', 0]
   for (let at = text.indexOf(head); at !== -1; at = text.indexOf(head, from)) {
@@ -76,6 +78,21 @@ function withoutForm(text: string, form: string): string {
     from = at + sharedLength(text, at, form)
   }
   return from === 0 ? text : kept + text.slice(from)
+}
+
+/**
+ * Removes a text that is quoted alone, or before the removed lines of the message's files. Longer forms, to which those lines
+ * belong, are removed first.
+ */
+function withoutShortForm(text: string, form: string): string {
+  if (text.startsWith(`${form}\n\n${DELETED_TEXT}`)) return DELETED_TEXT + text.slice(form.length)
+  return QUOTATIONS.reduce((kept, { mark, line }) => {
+    const ends = [mark, `${line}${line}${DELETED_TEXT}`, ` ${DELETED_TEXT}`]
+    return ends.reduce(
+      (rest, end) => rest.replaceAll(`${mark}${form}${end}`, () => `${mark}${DELETED_TEXT}${end}`),
+      kept,
+    )
+  }, text)
 }
 
 /** Returns how many characters of `text`, starting at `at`, match the start of `form`. */

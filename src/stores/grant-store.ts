@@ -149,9 +149,15 @@ export async function revokeGrant(tx: Tx, grantId: string, humanId: string | nul
     UPDATE "StandingGrant" SET "revokedAt" = clock_timestamp(), "revokedById" = ${humanId} WHERE id = ${grantId}`
 }
 
-/** Reactivates grants that an import has revoked, so that a replay can execute the calls that the grants approved. */
+/**
+ * Reactivates grants that an import has revoked, or that ended before their proposal because the tool had another
+ * version. A replay can then execute the calls that the grants approved.
+ */
 export async function restoreGrants(tx: Tx, ids: readonly string[]): Promise<void> {
-  await tx.standingGrant.updateMany({ where: { id: { in: [...ids] } }, data: { revokedAt: null, revokedById: null } })
+  await tx.standingGrant.updateMany({
+    where: { id: { in: [...ids] } },
+    data: { revokedAt: null, revokedById: null, toolChangedAt: null },
+  })
 }
 
 /**

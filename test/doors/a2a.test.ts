@@ -249,6 +249,10 @@ describe('the A2A server', () => {
     const { id } = (await client.ask(path, 'SendMessage', message('Go'))).result.task
     const list = async (params: object) => client.ask(path, 'ListTasks', params)
     expect((await list({})).result.tasks.map((task: { id: string }) => task.id)).toEqual([id])
+    const { tasks: listed, pageSize } = (await list({})).result
+    expect(listed[0]).not.toHaveProperty('artifacts')
+    expect(pageSize).toBe(50)
+    expect((await list({ includeArtifacts: true })).result.tasks[0]).toHaveProperty('artifacts')
     expect((await list({ pageSize: 1 })).result.tasks).toHaveLength(1)
     expect((await list({ status: 'TASK_STATE_COMPLETED' })).result.tasks).toHaveLength(1)
     expect((await list({ status: 'TASK_STATE_WORKING' })).result.tasks).toEqual([])

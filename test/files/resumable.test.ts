@@ -54,6 +54,16 @@ describe.each(WAYS)('resumable uploads to a $storage, on the $stack stack', ({ s
     return [answer.status, answer.headers.get('upload-offset')]
   }
 
+  test('OPTIONS tells a tus client the version, the extensions and the largest file, and allows any header', async () => {
+    const asked = { 'access-control-request-headers': 'x-request-id, upload-defer-length' }
+    const { status, headers } = await fetch(`${parley.origin}/files/tus`, { method: 'OPTIONS', headers: asked })
+    expect(status).toBe(204)
+    expect(headers.get('access-control-allow-headers')).toBe('x-request-id, upload-defer-length')
+    expect(headers.get('tus-version')).toBe('1.0.0')
+    expect(headers.get('tus-extension')?.split(',')).toContain('creation')
+    expect(headers.get('tus-max-size')).toBe(String(MOST_BYTES))
+  })
+
   test('an upload in parts becomes a file with the id from its URL', async () => {
     const content = randomBytes(300_000)
     const at = await begin(content.length, 'ü/large.bin')

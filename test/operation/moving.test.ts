@@ -201,6 +201,9 @@ describe('an embedded server that is stopped', () => {
     await server.close()
     await execute('node', ['scripts/export.ts', space.id, file], { env: at('here') })
     expect(await readFile(file, 'utf8')).toContain('"Hello"')
+    const named = path.join(folder, 'named.jsonl')
+    await execute('node', ['bin/parley.cjs', 'export', '--space', space.id, '--out', named], { env: at('here') })
+    expect(await readFile(named, 'utf8')).toContain('"Hello"')
     const { stdout } = await execute('node', ['scripts/import.ts', file], { env: at('there') })
     expect(stdout).toContain(`imported ${space.id}: {"Entity":1,"Space":1,"Message":1,"Membership":1}`)
     const fails = async (script: string, args: string[]): Promise<string> => {
@@ -212,7 +215,7 @@ describe('an embedded server that is stopped', () => {
       return failure.stderr
     }
     expect(await fails('export', ['spc_unknown'])).toBe('There is no space spc_unknown.\n')
-    for (const args of [[], ['--all'], ['a', 'b', 'c']])
+    for (const args of [[], ['--all'], ['a', 'b', 'c'], ['--space', 'a', 'b', 'c']])
       expect(await fails('export', args)).toMatch(/^[^\n]*usage: [^\n]*\n$/)
     for (const args of [['--dry'], ['--dry-run=5'], ['a', 'b']])
       expect(await fails('import', args)).toMatch(/^[^\n]+usage: [^\n]*--dry-run[^\n]*\n$/)

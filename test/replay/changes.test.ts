@@ -58,41 +58,54 @@ test('a replay repeats the settings of a space, a pause and a memory, and lists 
   expect(notes).toEqual([expect.stringContaining('somebody changed the name of the space')])
 })
 
+/** Returns the rows of a standing grant for the tool `refund`, proposed at 500 and decided at 1000 ms after the last run. */
+function grantRows(lines: Line[], t: (ms: number) => string, ended: object): Line[] {
+  const human = lines.find(({ table, row }) => table === 'Entity' && row['kind'] === 'HUMAN')?.row['id']
+  const call = lines.find(({ row }) => row?.['toolName'] === 'refund' && row['runId'] !== undefined)?.row ?? {}
+  const id = `grt_${'a'.repeat(32)}`
+  const grant = {
+    ...{ id, agentId: call['agentId'], toolName: 'refund', toolDigest: 'x', quorum: 1, approverIds: [human] },
+    ...{ spaceId: lines.find(({ table }) => table === 'Space')?.row['id'], inputSchema: null, maxCalls: 5 },
+    ...{ usedCalls: 0, amountProperty: null, maxAmount: null, usedAmount: 0, proposedById: human, places: [] },
+    ...{ label: [], createdAt: t(500), expiresAt: t(36_000_000), activeSince: t(1000), deniedAt: null },
+    ...{ toolChangedAt: null, revokedAt: null, revokedById: null, ...ended },
+  }
+  const decision = { grantId: id, humanId: human, approve: true, reason: null, at: t(1000) }
+  return [
+    { table: 'StandingGrant', row: grant },
+    { table: 'GrantDecision', row: decision },
+  ]
+}
+
 test('a replay repeats the decision on a standing grant, and its end', async () => {
   const notes = await replayWith('mention_chain-stateless-active_space-approval', 'Membership', (lines, t) => {
     const human = lines.find(({ table, row }) => table === 'Entity' && row['kind'] === 'HUMAN')?.row['id']
-    const call = lines.find(({ row }) => row?.['toolName'] === 'refund' && row['runId'] !== undefined)?.row ?? {}
-    const id = `grt_${'a'.repeat(32)}`
-    const grant = {
-      id,
-      agentId: call['agentId'],
-      toolName: 'refund',
-      toolDigest: 'x',
-      quorum: 1,
-      approverIds: [human],
-      spaceId: lines.find(({ table }) => table === 'Space')?.row['id'],
-      inputSchema: null,
-      maxCalls: 5,
-      usedCalls: 0,
-      amountProperty: null,
-      maxAmount: null,
-      usedAmount: 0,
-      proposedById: human,
-      places: [],
-      label: [],
-      createdAt: t(500),
-      expiresAt: t(36_000_000),
-      activeSince: t(1000),
-      deniedAt: null,
-      toolChangedAt: null,
-      revokedAt: t(2000),
-      revokedById: human,
-    }
-    const decision = { grantId: id, humanId: human, approve: true, reason: null, at: t(1000) }
-    return [
-      { table: 'StandingGrant', row: grant },
-      { table: 'GrantDecision', row: decision },
-    ]
+    return grantRows(lines, t, { revokedAt: t(2000), revokedById: human })
+  })
+  expect(notes).toEqual([])
+})
+
+test('a replay repeats a standing grant between two changes of its tool', async () => {
+  const notes = await replayWith('mention_chain-stateless-active_space-approval', 'Membership', (lines, t) => {
+    const rows = grantRows(lines, t, { toolChangedAt: t(2000) })
+    const versions = lines.filter(
+      ({ table, row }) => table === 'AgentVersion' && row['agentId'] === rows[0]?.row['agentId'],
+    )
+    const last = versions.at(-1)?.row ?? {}
+    const version = (n: number, at: string): Line => ({
+      table: 'AgentVersion',
+      row: {
+        ...last,
+        id: `agv_${String(n).repeat(32)}`,
+        number: last['number'] + n,
+        definition: {
+          ...last['definition'],
+          tools: last['definition'].tools.map((tool: object) => ({ ...tool, description: `Version ${n}` })),
+        },
+        createdAt: at,
+      },
+    })
+    return [...rows, version(1, t(200)), version(2, t(2000))]
   })
   expect(notes).toEqual([])
 })

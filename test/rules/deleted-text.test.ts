@@ -19,6 +19,15 @@ describe('the text of a deleted message', () => {
     expect(removed([text], value)).toBe(expected)
   })
 
+  test('a short text is removed together with the line of its file', () => {
+    const file = 'notes.txt (text/plain, fil_1)'
+    const whole = `look\n\n${file}`
+    const without = '[deleted]\n\n[deleted]'
+    const encoded = (text: string) => [text, JSON.stringify({ text }), JSON.stringify(JSON.stringify({ text }))]
+    expect(encoded(whole).map((value) => removed(['look', file], value))).toEqual(encoded(without))
+    expect(removed(['look', file], `Ann: "look ${file}"`)).toBe('Ann: "[deleted] [deleted]"')
+  })
+
   test('a short text stays where it may be part of other words', () => {
     expect(removed(['No'], 'Nobody knows')).toBe('Nobody knows')
   })

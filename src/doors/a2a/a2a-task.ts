@@ -64,17 +64,18 @@ export const artifactOf = ({ id, sender }: Message, text: string): object => ({
 
 export const isShown = ({ text }: Message): boolean => text !== ''
 
-/** Returns a complete task. If artifacts are missing, the task has no cursor. */
-export function taskOf(
-  task: Task,
-  { replies, cursor, isCut }: Omit<TaskOutput, 'outcomes'>,
-  maxResponseBytes: number,
-): object {
+/**
+ * Returns a complete task. If artifacts are missing, the task has no cursor. `output` is null if the client did not ask
+ * for artifacts: the protocol then requires that the field is absent. A `historyLength` of 0 omits the history, but not
+ * the artifacts.
+ */
+export function taskOf(task: Task, output: Omit<TaskOutput, 'outcomes'> | null, maxResponseBytes: number): object {
+  const { replies = null, cursor = null, isCut = false } = output ?? {}
   return {
     id: task.id,
     contextId: contextOf(task),
     status: statusOf(task, maxResponseBytes),
-    artifacts: replies.filter(isShown).map((reply) => artifactOf(reply, reply.text)),
+    ...(replies === null ? {} : { artifacts: replies.filter(isShown).map((reply) => artifactOf(reply, reply.text)) }),
     ...(isCut ? { metadata: { [CURSOR_EXTENSION]: { isCut } } } : {}),
     ...(cursor === null ? {} : { metadata: { [CURSOR_EXTENSION]: { cursor } } }),
   }

@@ -21,7 +21,8 @@ type Target = { type: 'agent' | 'space'; id: string } | { type: 'server' }
 
 const VERSION = '1.0'
 const LONGEST_WAIT_MS = 300_000
-const PAGE = 20
+/** The default of the protocol. */
+const PAGE = 50
 const MOST_ON_PAGE = 100
 /** The maximum number of replies per run in a list of tasks. */
 const LISTED_REPLIES = 10
@@ -267,7 +268,7 @@ export function createA2aDoor({
             LISTED_REPLIES,
           )
         : null
-    const whole = listed.map(({ task }, index) => taskOf(task, outputs?.[index] ?? NO_OUTPUT, maxResponseBytes))
+    const whole = listed.map(({ task }, index) => taskOf(task, outputs?.[index] ?? null, maxResponseBytes))
     // The page contains at least one task, because a single task always fits.
     const shown = firstInBytes(whole, maxResponseBytes - AROUND_LIST_BYTES)
     const { hasNextPage, endCursor } = runs.pageInfo
@@ -434,8 +435,6 @@ interface ListedRun {
 interface ListedRuns extends Page<ListedRun> {
   edges: { cursor: string; node: ListedRun }[]
 }
-
-const NO_OUTPUT = { replies: [], cursor: null, isCut: false }
 
 const ALL_STATUSES = [...ACTIVE_RUN_STATUSES, ...ENDED_RUN_STATUSES]
 /** For each state of a task, the statuses that its runs can have. */

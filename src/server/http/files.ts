@@ -27,7 +27,7 @@ import { type Handler, sendJson, sendTooMany } from './health.ts'
 import type { Origins } from './origins.ts'
 import { parametersOf, pathOf } from './targets.ts'
 
-import { createTusHandler, TUS_PATH } from './tus.ts'
+import { capabilitiesOfTus, createTusHandler, TUS_PATH } from './tus.ts'
 
 export const FILES_PATH = /^\/files(\/|$)/
 const FILE_PATH = /^\/files\/(fil_[0-9a-f]{32})$/
@@ -147,8 +147,9 @@ export function createFileHandler(parts: FileHandlerParts): Handler {
   async function route(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const path = pathOf(request)
     const [, id] = FILE_PATH.exec(path) ?? []
-    if (request.method === 'OPTIONS') return preflight(response)
-    if (path === TUS_PATH || path.startsWith(`${TUS_PATH}/`)) return await resume(request, response)
+    const isTus = path === TUS_PATH || path.startsWith(`${TUS_PATH}/`)
+    if (request.method === 'OPTIONS') return preflight(request, response, isTus ? capabilitiesOfTus(mostBytes) : {})
+    if (isTus) return await resume(request, response)
     if (path === '/files' && request.method === 'POST') return await upload(request, response)
     if (path === '/files') return sendJson(response, 405, { error: 'Use POST.' }, { allow: 'POST' })
     const isRead = request.method === 'GET' || request.method === 'HEAD'
@@ -190,11 +191,13 @@ function statusOf(error: unknown): number | null {
   return error instanceof DomainError ? 400 : null
 }
 
-function preflight(response: ServerResponse): void {
+/** Responds to a preflight of a browser, or to a tus client that asks what the server supports. */
+function preflight(request: IncomingMessage, response: ServerResponse, headers: Record<string, string>): void {
+  const asked = request.headers['access-control-request-headers']
   response.writeHead(204, {
+    ...headers,
     'access-control-allow-methods': 'GET, HEAD, POST, PATCH, DELETE',
-    'access-control-allow-headers':
-      'authorization, content-type, x-file-name, range, tus-resumable, upload-length, upload-offset, upload-metadata',
+    ...(asked === undefined ? {} : { 'access-control-allow-headers': asked }),
     'access-control-max-age': '3600',
   })
   response.end()

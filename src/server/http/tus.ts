@@ -6,6 +6,16 @@ import type { Domain } from '../../graphql/domain.ts'
 
 export const TUS_PATH = '/files/tus'
 
+const EXTENSIONS = ['creation', 'creation-with-upload', 'expiration', 'termination']
+
+/** Returns the headers with which the protocol describes a server, in the response to OPTIONS. */
+export const capabilitiesOfTus = (mostBytes: number): Record<string, string> => ({
+  'tus-resumable': '1.0.0',
+  'tus-version': '1.0.0',
+  'tus-extension': EXTENSIONS.join(','),
+  'tus-max-size': String(mostBytes),
+})
+
 type Resumable = Domain['resumableUploads']
 
 const uploadOf = ({ id, size, received, name, createdAt }: Awaited<ReturnType<Resumable['get']>>) =>
@@ -18,7 +28,7 @@ class UploadsOfViewer extends DataStore {
 
   constructor(uploads: Resumable, viewer: Viewer) {
     super()
-    this.extensions = ['creation', 'creation-with-upload', 'expiration', 'termination']
+    this.extensions = EXTENSIONS
     this.#uploads = uploads
     this.#viewer = viewer
   }
