@@ -58,7 +58,7 @@ export const streams: Benchmark = {
         bound: { atLeast: LOOPS * SECONDS * TOKENS_A_SECOND },
       },
       { what: 'CPU of Parley', value: cpuSeconds, unit: 's' },
-      { what: 'CPU of the same loops by `streamText` alone', value: raw.cpuSeconds, unit: 's' },
+      { what: 'CPU of the same agent loops with `streamText` alone', value: raw.cpuSeconds, unit: 's' },
       { what: 'CPU of Parley over that', value: cpuSeconds / raw.cpuSeconds, unit: '×', bound: { atMost: 1.3 } },
       { what: 'CPU of the same loops, their parts joined as Parley joins them', value: joined.cpuSeconds, unit: 's' },
       {

@@ -10,7 +10,7 @@ const TO = new Date('2025-04-11')
 const USAGE = `query ($from: DateTime!, $to: DateTime!) {
   usage(from: $from, to: $to, by: [DAY, AGENT]) { day agent { id name } runs inputTokens outputTokens costUsd } }`
 
-/** Returns the duration of each query in ms, without the first ones. */
+/** Returns the duration of each query in ms, except those of the warm-up queries. */
 async function timesOf(looks: number, look: () => Promise<unknown>): Promise<number[]> {
   const times: number[] = []
   for (let n = 0; n < WARM_UP + looks; n++) {

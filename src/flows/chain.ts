@@ -115,7 +115,7 @@ export const mentionSql = (runId: string): Prisma.Sql => Prisma.sql`coalesce((
     WHERE m."runId" = ${runId} AND m."mentionedAgentId" IS NOT NULL AND s.routing = 'MENTION_CHAIN' ORDER BY m.id DESC LIMIT 1
   ))`
 
-/** What an agent is told about the previous turn when it is called back. */
+/** The facts about the previous turn that the prompt of a called-back agent contains. */
 interface Before {
   agentId: string
   /** Null if the run posted no message in the space where the agent waits. */

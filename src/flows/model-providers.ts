@@ -80,7 +80,8 @@ export function createModelProviders(
   async function requireFree(name: string): Promise<void> {
     if (FOREIGN_PREFIXES.has(name))
       throw new ConflictError(`Models that begin with "${name}:" are agents on other servers: use another name.`)
-    if (name === 'demo') throw new ConflictError('The provider "demo" is built in and cannot be changed.')
+    if (name === 'demo')
+      throw new ConflictError('The provider "demo" is built in and cannot be changed: use another name.')
     if ((await known(name))?.fromEnvironment === true)
       throw new ConflictError(
         `Environment variables of the server configure the provider "${name}": change them, or use another name.`,

@@ -98,7 +98,7 @@ function readHeaders(headers: Record<string, string>, now: number): SignedHeader
     throw new UnauthenticatedError('The headers webhook-id, webhook-timestamp and webhook-signature are required.')
   }
   if (deliveryId.length > LONGEST_DELIVERY_ID) {
-    throw new UnauthenticatedError(`A webhook-id has at most ${LONGEST_DELIVERY_ID} characters.`)
+    throw new UnauthenticatedError(`The webhook-id header must have at most ${LONGEST_DELIVERY_ID} characters.`)
   }
   const seconds = /^\d{1,12}$/.test(timestamp) ? Number(timestamp) : Number.NaN
   if (!(Math.abs(now / 1000 - seconds) <= TOLERANCE_SECONDS)) {

@@ -92,7 +92,7 @@ Agent.implement({
 builder.objectFields(Agent, (t) => ({
   paused: t.boolean({
     description:
-      'Nothing wakes a paused agent. Triggers of a stateless agent are dropped (outcome PAUSED); those of a persistent agent wait in its inbox. QUEUED runs wait; runs that have started continue. A plan whose time comes during the pause does not wake the agent, not even afterwards. MENTION_CHAIN routing skips the agent, and agents that mention it or delegate to it get an error. `triggerAgent` returns a ConflictError, and webhooks respond with 409.',
+      'Nothing wakes a paused agent. Triggers of a stateless agent are dropped (outcome PAUSED); those of a persistent agent wait in its inbox. QUEUED runs wait; runs that have started continue. A plan that is due during the pause is skipped. It does not wake the agent later either. MENTION_CHAIN routing skips the agent, and agents that mention it or delegate to it get an error. `triggerAgent` returns a ConflictError, and webhooks respond with 409.',
     resolve: async (agent, _, context) => (await wholeOf(agent, context)).paused,
   }),
   deletedAt: t.field({

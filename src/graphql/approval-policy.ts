@@ -12,7 +12,8 @@ export const ApprovalPolicyInput = builder.inputType('ApprovalPolicyInput', {
     quorum: t.int({
       required: true,
       defaultValue: 1,
-      description: 'How many humans must approve, 1 to 50. A single denial denies the call, whatever the quorum.',
+      description:
+        'How many humans must approve, 1 to 50. A single denial denies the call, even if the quorum is higher.',
     }),
     approverIds: t.idList({
       description: 'The humans who may decide. If absent: every human member of the space in which the call is shown.',

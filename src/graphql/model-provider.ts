@@ -10,7 +10,7 @@ const ModelProvider = builder.objectRef<shapes.ModelProvider>('ModelProvider').i
     api: t.exposeString('api'),
     baseUrl: t.exposeString('baseUrl', {
       nullable: true,
-      description: "Null if the provider's package uses its default.",
+      description: 'Null if the default URL of the API is used.',
     }),
     hasKey: t.exposeBoolean('hasKey', { description: 'Whether an API key is set. The key itself is never returned.' }),
     ready: t.boolean({

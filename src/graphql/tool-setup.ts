@@ -48,7 +48,7 @@ const OpenApiTool = builder.objectRef<shapes.OpenApiTool>('OpenApiTool').impleme
   description: 'An operation of an OpenAPI document, as an HTTP tool.',
   fields: (t) => ({
     operation: t.exposeString('operation', { description: 'Method and path: `GET /pets/{id}`.' }),
-    name: t.exposeString('name', { description: 'Unique among these tools.' }),
+    name: t.exposeString('name', { description: 'Unique among the tools of the document.' }),
     description: t.exposeString('description'),
     url: t.exposeString('url', {
       description:

@@ -10,7 +10,7 @@ import { deleteOldCounts, deleteUnneededObject, deleteUnsentFiles, unneededObjec
  */
 export interface FileSweep {
   /**
-   * Deletes a limited number of each kind. The next sweep continues.
+   * Deletes a limited number of each kind. The next sweep continues with the rest.
    * @throws StorageUnavailableError
    */
   sweep(signal?: AbortSignal): Promise<void>

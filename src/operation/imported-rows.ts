@@ -62,7 +62,7 @@ const refused = (reason: string): CheckedRow => ({ type: 'refused', reason })
 const RULES: Partial<Record<MovedTable, (row: Row) => string | null>> = {
   Entity: ({ id, kind, name, formerly, externalId }) => {
     if (String(id).startsWith('agt_') !== (kind === 'AGENT')) return 'the id does not match the kind'
-    if (kind === 'AGENT' && externalId != null) return 'an agent has no externalId'
+    if (kind === 'AGENT' && externalId != null) return 'an agent must not have an externalId'
     // The column `formerly` is set while a human is being erased.
     if (kind === 'HUMAN' && formerly != null) return 'a human whose erasure is in progress is not imported'
     return faultIn(() => checkName(String(name), 'name'))

@@ -205,7 +205,7 @@ async function peopleOf(prisma: Database['prisma'], spaceId: string): Promise<st
   return rows.flatMap(({ id }) => id ?? [])
 }
 
-/** Removes references to other spaces, and all content of a run that has content of another confidential space. */
+/** Removes references to other spaces, and all content of a run that has content from another confidential space. */
 function exportedRun({ row, foreign }: FoundRow, spaceId: string): Record<string, unknown> {
   const here = (id: unknown) => (id === spaceId ? id : null)
   const named = { ...row, deepestSpaceId: here(row['deepestSpaceId']), activeSpaceId: here(row['activeSpaceId']) }

@@ -128,7 +128,7 @@ function fieldValue(field: string, text: string): Json {
   try {
     return JSON.parse(text) as Json
   } catch {
-    throw new UnusableRecordingError(`--set ${field} needs JSON.`)
+    throw new UnusableRecordingError(`The value of --set ${field} must be valid JSON.`)
   }
 }
 

@@ -52,7 +52,7 @@ export function spaceChanges(
     for (const name of Object.keys(input)) {
       if (!Object.hasOwn(known, name))
         throw new UnusableRecordingError(
-          `The recording does not say which ${name} the space had before ${at}: the audit log no longer has the entry (PARLEY_KEEP_AUDIT_DAYS).`,
+          `The ${name} of the space before ${at} is unknown: the audit log no longer has the entry that recorded it (PARLEY_KEEP_AUDIT_DAYS).`,
         )
       initial[name] = known[name]
     }

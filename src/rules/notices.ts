@@ -87,7 +87,7 @@ export interface NoticeIds {
 
 const LINES: Record<NoticeKind, string> = {
   DECISION_WAITING: 'A tool call waits for your decision.',
-  MENTION: 'Somebody mentions you.',
+  MENTION: 'Somebody mentioned you.',
   MESSAGE: 'There is a new message.',
   RUN_FAILED: 'A run that worked for you has failed.',
 }

@@ -129,8 +129,7 @@ export const admin: Route = (message, room) => {
 }
 
 /**
- * MENTION_CHAIN: a human's message wakes one agent: the mentioned agent or, without a mention, the next agent in turn
- * that is not paused. A mention does not advance the turn. An agent's message wakes nobody, because its mentions take
+ * With MENTION_CHAIN, a human's message wakes one agent: the mentioned agent or, without a mention, the next agent in turn that is not paused. A mention does not advance the turn. An agent's message wakes nobody, because its mentions take
  * effect when its run ends.
  */
 export const mentionChain: Route = (message, room) => {

@@ -67,7 +67,7 @@ describe.skipIf(!hasBrowser)('why and copies in the console', () => {
     const person = await openAs(human, new URL(page.url()).pathname)
     const seen = person.page.getByRole('list', { name: 'Path' }).getByRole('listitem')
     await seen.filter({ hasText: 'The steps of the run, which only admins see.' }).waitFor(PATIENCE)
-    await seen.filter({ hasText: 'The settings of the agent, which only admins see.' }).waitFor(PATIENCE)
+    await seen.filter({ hasText: 'The settings of the agent, which only admins can see.' }).waitFor(PATIENCE)
     await seen.last().getByText('Husam', { exact: true }).waitFor(PATIENCE)
 
     await page.evaluate(`history.pushState(null, '', '/runs/${runId}')`)

@@ -54,7 +54,7 @@ describe.skipIf(!hasBrowser)('notifications in the console', () => {
     await page.context().grantPermissions(['notifications'], { origin: parley.origin })
     // No page of the console is in the foreground.
     await page.goto('about:blank')
-    const content = { text: 'Somebody mentions you.', path: `/spaces/${space.id}`, topic: space.id }
+    const content = { text: 'Somebody mentioned you.', path: `/spaces/${space.id}`, topic: space.id }
     await session.send('ServiceWorker.deliverPushMessage', {
       origin: parley.origin,
       registrationId,
@@ -66,7 +66,7 @@ describe.skipIf(!hasBrowser)('notifications in the console', () => {
         .then((registration) => registration.getNotifications())
         .then((all) => all.map(({ body, tag, data }) => ({ body, tag, path: data.path })))`)
     expect(await until('a notification is shown', async () => (await shown())[0])).toEqual({
-      body: 'Somebody mentions you.',
+      body: 'Somebody mentioned you.',
       tag: space.id,
       path: `/spaces/${space.id}`,
     })
@@ -154,7 +154,7 @@ describe.skipIf(!hasBrowser)('notifications in the console', () => {
       parley.app.domain.sending.send(bob, { spaceId: space.id, text: 'Look', mentionedIds: [ada.id] })
     const { message } = await mention()
     const notices = page.getByRole('status', { name: 'Notices' })
-    await notices.getByRole('link', { name: 'Somebody mentions you.' }).click(PATIENCE)
+    await notices.getByRole('link', { name: 'Somebody mentioned you.' }).click(PATIENCE)
     await page.getByText('Look').first().waitFor(PATIENCE)
     expect(new URL(page.url()).pathname + new URL(page.url()).hash).toBe(`/spaces/${space.id}#${message.id}`)
     expect(await notices.getByRole('link').count()).toBe(0)

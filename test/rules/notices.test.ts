@@ -85,6 +85,6 @@ test('lines and paths contain only ids', () => {
   const elsewhere = { spaceId: null, messageId: null, toolCallId: 'tcl_1', runId: 'run_1' }
   expect(pathOfNotice({ kind: 'DECISION_WAITING', ...elsewhere })).toBe('/waiting')
   expect(pathOfNotice({ kind: 'RUN_FAILED', ...ids, runId: 'run_1' })).toBe('/runs/run_1')
-  expect(lineOf('MENTION')).toBe('Somebody mentions you.')
+  expect(lineOf('MENTION')).toBe('Somebody mentioned you.')
   expect(lineOf('MENTION', 2)).toBe('2 messages mention you.')
 })

@@ -58,7 +58,7 @@ describe.each(RULE_STACKS)('mails with notices, on the %s stack', (stack) => {
     const { message } = await send('The merger is called Falcon')
     await later(bob)
     const mail = await smtp.mailTo(bob.email)
-    expect(mail.headers.get('subject')).toBe('Somebody mentions you')
+    expect(mail.headers.get('subject')).toBe('Somebody mentioned you')
     expect(mail.link).toBe(`https://example.com/parley/spaces/${space.id}#${message.id}`)
     await settle()
     await send('Falcon again')

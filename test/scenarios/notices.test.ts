@@ -81,7 +81,7 @@ describe.each(RULE_STACKS)('notices, on the %s stack', (stack) => {
     const pushed = {
       kind: 'MENTION',
       ...ids,
-      text: 'Somebody mentions you.',
+      text: 'Somebody mentioned you.',
       path: `/spaces/${space.id}#${sentMessage.id}`,
       topic: space.id,
     }

@@ -174,7 +174,7 @@ function allOf(schema: GraphQLSchema, type: GraphQLNamedType): string {
     .join(' ')
 }
 
-/** Returns the longest values of each part, in bytes of JSON. Empty if the viewer may not read them. */
+/** Returns the total size of the values of each part, in bytes of JSON. Empty if the viewer may not read them. */
 async function sizesOf(client: ParleyClient, wrap: Wrap, parts: Record<string, string>): Promise<Map<string, number>> {
   const sizes = new Map<string, number>()
   const names = Object.keys(parts)

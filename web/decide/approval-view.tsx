@@ -55,7 +55,7 @@ const AFTER_APPROVAL: Record<string, string> = {
   WAITING: 'The call was started and waits for its result.',
   DONE: 'The call was executed.',
   FAILED: 'The call was executed and failed.',
-  TIMED_OUT: 'The call was executed, and no result came in time.',
+  TIMED_OUT: 'The call was executed, but no result came in time.',
   CANCELED: 'The call was canceled before it was done.',
 }
 

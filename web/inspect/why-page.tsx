@@ -98,7 +98,7 @@ function followed(steps: WhySteps, path: readonly number[]): number[] {
 function wordsOfHidden(step: Step, causes: readonly Step[]): string {
   // The causes of a run are its trigger and the settings of its agent.
   if (step.kind === 'RUN' && causes.some(({ kind }) => kind !== 'HIDDEN')) {
-    return 'The settings of the agent, which only admins see.'
+    return 'The settings of the agent, which only admins can see.'
   }
   return step.kind === 'TOOL_CALL' ? 'The steps of the run, which only admins see.' : 'Something that you may not see.'
 }

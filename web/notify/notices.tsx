@@ -12,7 +12,7 @@ const MOST_SHOWN = 3
 
 const WORDS: Record<string, string> = {
   DECISION_WAITING: 'A tool call waits for your decision.',
-  MENTION: 'Somebody mentions you.',
+  MENTION: 'Somebody mentioned you.',
   MESSAGE: 'There is a new message.',
   RUN_FAILED: 'A run that worked for you has failed.',
 }

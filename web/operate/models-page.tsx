@@ -310,7 +310,7 @@ function TrialForm({ provider: { name, models }, isBusy, onTest }: TrialFormProp
   const listId = useId()
   return (
     <Form
-      label={`Test a model of ${name}`}
+      label={`Test a model from ${name}`}
       submit="Test this model"
       look="plain"
       isBusy={isBusy}

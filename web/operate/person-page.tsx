@@ -203,7 +203,7 @@ function RemovePerson({ person: { id, name } }: PersonProps) {
           <CheckField
             label="Also remove their messages"
             name="messages"
-            hint="Their messages lose their content and files, for everybody. Otherwise the messages stay."
+            hint="Deletes the text and files of this person’s messages for everybody. If this is not selected, the messages stay."
           />
         </Form>
       </Dialog>

@@ -72,11 +72,11 @@ function Search({ onDone, onNewSpace }: { onDone(): void; onNewSpace: PalettePro
         // biome-ignore lint/a11y/noAutofocus: people open the dialog to type
         autoFocus
         role="combobox"
-        aria-label="Space, person, agent, page, command or words of a message"
+        aria-label="Search spaces, people, agents, pages, commands and messages"
         aria-expanded="true"
         aria-controls={listId}
         aria-activedescendant={current && `${listId}-${current.id}`}
-        placeholder="Space, person, agent, page, command or words of a message"
+        placeholder="Search spaces, people, agents, pages, commands and messages"
         value={text}
         onChange={(event) => {
           setText(event.target.value)

@@ -130,7 +130,7 @@ export function createMcpAuthorization(parts: McpAuthorizationParts): { connect:
     if (begun.type === 'failed')
       return sendNoticePage(response, {
         status: 502,
-        title: 'You could not be connected',
+        title: 'Could not connect you',
         text: [begun.message],
         links: [home],
       })

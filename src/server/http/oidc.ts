@@ -234,7 +234,7 @@ function pageOf(reason: Reason, label: string): { status: number; title: string;
       return {
         status: 403,
         title: notAllowed,
-        text: [`${label} has not given your account access to this server. Ask an admin of this server for it.`],
+        text: [`${label} has not given your account access to this server. Ask an admin of this server for access.`],
       }
   }
 }

@@ -50,7 +50,7 @@ const CARD_FRESH_MS = 60_000
 const MOST_CARDS = 1000
 /** The interval at which an agent that does not stream is polled. */
 const POLL_MS = 1000
-/** After this many breaks of the connection in a row, without progress, the call fails. */
+/** The call fails after this many consecutive connection losses without progress. */
 const MOST_BREAKS = 3
 
 const INPUT: JsonObject = {
