@@ -86,8 +86,8 @@ const RECORDED_ACTIONS = [
   'createSpace',
   'updateSpace',
   'addMember',
+  'joinSpace',
   'removeMember',
-  'leaveSpace',
   'stopRun',
   'retryRun',
 ] as const

@@ -44,22 +44,24 @@ export function firstMembers({ memberships, formerMembers, space, messages, audi
     .map(({ entityId, joinedAt }) => ({ entityId, at: String(joinedAt) }))
   const later = new Set(joined.map(({ entityId }) => entityId))
   const stays = memberships.filter(({ entityId }) => !later.has(entityId)).map(({ entityId }) => entityId)
+  const isJoin = (action: string) => action === 'addMember' || action === 'joinSpace'
   const changes = audit
-    .filter(({ action }) => ['removeMember', 'leaveSpace', 'addMember'].includes(action))
+    .filter(({ action }) => isJoin(action) || action === 'removeMember')
     .toSorted((a, b) => Date.parse(a.at) - Date.parse(b.at))
-  const nameOf = ({ detail, actorId, action }: (typeof changes)[number]) =>
-    action === 'leaveSpace' ? actorId : (((detail as JsonObject)['entityId'] ?? actorId) as string | null)
+  // Whoever joins by a link is the actor.
+  const memberOf = ({ detail, actorId }: (typeof changes)[number]) =>
+    ((detail as JsonObject)['entityId'] ?? actorId) as string | null
   const left: { entityId: string; at: string }[] = []
   const before = new Set(stays)
   for (const { entityId } of formerMembers) {
-    const own = changes.filter((change) => nameOf(change) === entityId)
-    const gone = own.findLast(({ action }) => action !== 'addMember')
+    const own = changes.filter((change) => memberOf(change) === entityId)
+    const gone = own.findLast(({ action }) => !isJoin(action))
     if (gone === undefined)
       throw new UnusableRecordingError(
         `The recording does not say when the former member ${entityId} left: the audit log no longer has the entry (PARLEY_KEEP_AUDIT_DAYS).`,
       )
     left.push({ entityId, at: gone.at })
-    const came = own.find(({ action, at }) => action === 'addMember' && Date.parse(at) > Date.parse(begun))
+    const came = own.find(({ action, at }) => isJoin(action) && Date.parse(at) > Date.parse(begun))
     if (came !== undefined && own[0] === came) joined.push({ entityId, at: came.at })
     else before.add(entityId)
   }
