@@ -207,13 +207,13 @@ export const WHY = graphql(`
   }
 `)
 
-export const WHY_PLACE = graphql(`
-  query ConsoleWhyPlace($id: ID!) {
-    node(id: $id) {
+export const WHY_OBJECTS = graphql(`
+  query ConsoleWhyObjects($ids: [ID!]!) {
+    nodes(ids: $ids) {
       __typename
       id
-      ... on Message { space { id } }
-      ... on ToolCall { run { id } }
+      ... on Message { text space { id } }
+      ... on ToolCall { toolName status agent { name } run { id } }
     }
   }
 `)

@@ -175,7 +175,10 @@ function ByThing({ span, dimension }: { span: Span; dimension: UsageDimension })
 }
 
 const COLUMNS = [
-  ['Runs', 'How often agents ran. A think cycle that only skipped is not counted, but its tokens and cost are.'],
+  [
+    'Runs',
+    'How often agents ran. A run in which a persistent agent did nothing is not counted, but its tokens and cost are.',
+  ],
   ['Cost', 'US dollars, by the price of the model on the day of the call. No price: set one with PARLEY_PRICES.'],
   ['Tokens in', 'Text that the models read: instructions, messages and results of tools.'],
   ['Cached', 'The part of the tokens in that the provider had cached, which costs less.'],
