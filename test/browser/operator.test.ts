@@ -109,7 +109,7 @@ describe.skipIf(!hasBrowser)("the operator's pages", () => {
     const fields = page.getByRole('form', { name: 'New agent' })
     await fields.getByLabel('Name', { exact: true }).fill('Noor')
     await fields.getByLabel('Instructions').fill('You keep the minutes.')
-    await fields.getByLabel('Model', { exact: true }).fill('openai.chat:test')
+    await fields.getByLabel('Model (optional)').fill('openai.chat:test')
     await fields.getByLabel('Memory').selectOption('PERSISTENT')
     await fields.getByRole('button', { name: 'Create' }).click()
     await page.getByRole('heading', { name: 'Noor' }).waitFor(PATIENCE)
@@ -355,7 +355,7 @@ describe.skipIf(!hasBrowser)("the operator's pages", () => {
     await sessions.getByRole('button', { name: 'Sign out everywhere' }).click()
     for (const lost of [laptop, phone])
       await lost.page.getByText('Your session has ended. Sign in again.').waitFor(PATIENCE)
-    await sessions.getByText('Danilo is signed in to no browser.').waitFor(PATIENCE)
+    await sessions.getByText('No browser is signed in as Danilo.').waitFor(PATIENCE)
 
     await page.getByRole('button', { name: 'Remove this person…' }).click()
     const dialog = page.getByRole('dialog', { name: 'Remove Danilo?' })

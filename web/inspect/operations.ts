@@ -123,8 +123,8 @@ export const RUN_CONFIDENCE = graphql(`
 `)
 
 export const AUDIT_LOG = graphql(`
-  query ConsoleAuditLog($action: String, $actorId: ID, $targetId: ID, $after: String) {
-    auditLog(first: 50, after: $after, action: $action, actorId: $actorId, targetId: $targetId) {
+  query ConsoleAuditLog($action: String, $actorId: ID, $targetId: ID, $from: DateTime, $to: DateTime, $after: String) {
+    auditLog(first: 50, after: $after, action: $action, actorId: $actorId, targetId: $targetId, from: $from, to: $to) {
       edges { node { id at action refused targetId detail serviceName actor { id name kind } } }
       pageInfo { hasNextPage endCursor }
     }

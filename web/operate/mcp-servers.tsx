@@ -311,9 +311,11 @@ function ToolSwitches({ tools, server }: { tools: Listed; server: Server | null 
 
 /** Why the server could not be connected, from its answer. */
 const refusalOf = (connected: Connected | null) =>
-  connected?.error == null
-    ? null
-    : new ParleyError(`${connected.error} Check the URL and the headers, then connect again.`, 'NETWORK')
+  connected?.error == null ? null : new ParleyError(`${connected.error} ${remedyOf(connected.error)}`.trim(), 'NETWORK')
+
+/** What an admin can do about a failed connection. A refused private address says so itself. */
+const remedyOf = (error: string) =>
+  error.includes('PARLEY_ALLOW_PRIVATE_TOOLS') ? '' : 'Check the URL and the headers, then connect again.'
 
 const asksFor = (server: Server | null, tool: string) =>
   server !== null && server.approval !== null && (server.approvalTools?.includes(tool) ?? true)

@@ -114,8 +114,12 @@ function AddressField({ required = false, value = '' }: { required?: boolean; va
       type="url"
       required={required}
       defaultValue={value}
-      placeholder={required ? 'https://models.example.com/v1' : 'the usual one'}
-      hint={required ? 'With its version path' : 'Empty for the usual one; another one with its version path'}
+      placeholder={required ? 'https://models.example.com/v1' : 'the standard address'}
+      hint={
+        required
+          ? 'Include the version, as in /v1.'
+          : 'Leave empty for the standard address. Otherwise include the version, as in /v1.'
+      }
     />
   )
 }

@@ -244,7 +244,8 @@ describe('the URL of a request', () => {
 
   test('is not revealed by the error for a name', async () => {
     expect(await get('http://private.test/')).toMatchObject({
-      message: 'The address of "private.test" is not allowed.',
+      message:
+        'The address of "private.test" is private. To allow private addresses, the operator sets PARLEY_ALLOW_PRIVATE_TOOLS=true.',
     })
   })
 
