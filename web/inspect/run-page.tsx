@@ -122,7 +122,11 @@ function RunView({ run, live, onRetry }: RunViewProps) {
             isAwaitingDecision={steps.some(({ calls }) => calls.some(isAwaitedDecision))}
           />
         </Boundary>
-        {now.error !== null && <RunFailure run={run} error={now.error} stopReason={now.stopReason} />}
+        {now.error !== null && (
+          <div className="block">
+            <RunFailure run={run} error={now.error} stopReason={now.stopReason} />
+          </div>
+        )}
         <Boundary what="part of the page" version={run}>
           {original === null ? (
             <RunResult run={run} answers={answers} />

@@ -73,7 +73,11 @@ function get(url: string, options: Partial<GuardedRequest> = {}, by: GuardedHttp
   return by.send({ method: 'GET', url, timeoutMs: 5_000, ...options })
 }
 
-const BLOCKED = { type: 'failure', code: 'BLOCKED_ADDRESS', message: expect.stringMatching(/is not allowed\.$/) }
+const BLOCKED = {
+  type: 'failure',
+  code: 'BLOCKED_ADDRESS',
+  message: expect.stringMatching(/is private\. .*PARLEY_ALLOW_PRIVATE_TOOLS=true\.$/),
+}
 
 describe('a guarded exchange', () => {
   test('sends the given request and returns the response', async () => {
