@@ -97,7 +97,7 @@ describe.skipIf(!hasBrowser)("the operator's pages", () => {
     await stranger.page.getByText('Run not found').waitFor(PATIENCE)
     const operator = await openAs(parley.admin, `${address}#prompt-2`)
     await operator.page.getByText(refusal).first().waitFor(PATIENCE)
-    await operator.page.getByRole('link', { name: 'Models', exact: true }).waitFor(PATIENCE)
+    await operator.page.getByText('Correct the provider under').getByRole('link', { name: 'Models' }).waitFor(PATIENCE)
     await operator.page.getByText('What nobody should read.').first().waitFor(PATIENCE)
     await operator.page.locator('#prompt-2').waitFor(PATIENCE)
   }, 90_000)

@@ -20,7 +20,7 @@ export function RunAsTest({ spaceId, agentName }: { spaceId: string; agentName: 
             code={`npx parley record --space ${spaceId} --out ${file}\nnpx parley replay ${file}`}
           />
           <h3>The test</h3>
-          <p className="hint">It needs vitest.</p>
+          <p className="hint">For Vitest.</p>
           <CodeBlock
             language="ts"
             code={`import { expect, test } from 'vitest'

@@ -313,7 +313,7 @@ function ToolSwitches({ tools, server }: { tools: Listed; server: Server | null 
 const refusalOf = (connected: Connected | null) =>
   connected?.error == null ? null : new ParleyError(`${connected.error} ${remedyOf(connected.error)}`.trim(), 'NETWORK')
 
-/** What an admin can do about a failed connection. A refused private address says so itself. */
+/** Returns advice about a failed connection. The error of a refused private address already contains advice. */
 const remedyOf = (error: string) =>
   error.includes('PARLEY_ALLOW_PRIVATE_TOOLS') ? '' : 'Check the URL and the headers, then connect again.'
 
