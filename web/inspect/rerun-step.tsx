@@ -35,10 +35,6 @@ export function RerunStep({ runId, agentId, stepCount }: { runId: string; agentI
         Rerun in a copy
       </Button>
       <Dialog title="Rerun in a copy" open={isOpen} onOpenChange={setOpen}>
-        <p className="hint">
-          A copy of the space is created, in which the run continues from the step. The original stays unchanged, and
-          tools with external effects require approval.
-        </p>
         {ask.data === undefined ? (
           <Unanswered what="the agent’s settings" ask={ask} />
         ) : (
@@ -49,6 +45,10 @@ export function RerunStep({ runId, agentId, stepCount }: { runId: string; agentI
             error={rerun.error}
             onSubmit={(values) => rerun.start(values, (id) => go(`/runs/${id}?of=${runId}`))}
           >
+            <p className="hint">
+              A copy of the space is created, in which the run continues from the step. The original stays unchanged,
+              and tools with external effects require approval.
+            </p>
             <SelectField label="From" name="step" options={choices} />
             <AreaField
               label="Instructions"

@@ -23,7 +23,10 @@ export function WhyPage({ id }: { id: string }) {
   const objects = useObjects(steps ?? [])
   return (
     <>
-      <PageHead title={titleOf(steps ?? [])} note={steps?.[0] && plainLine(steps[0].text)}>
+      <PageHead
+        title={titleOf(steps ?? [])}
+        note={steps?.[0]?.kind === 'RUN' ? undefined : steps?.[0] && plainLine(steps[0].text)}
+      >
         {steps !== undefined && (
           <Button icon="down" onClick={() => save(`why-${id}.prov.json`, provJsonOf(steps))}>
             Download (PROV-JSON)

@@ -77,7 +77,7 @@ function AgentRows({ search, page }: { search: string; page: PageOfList }) {
           <li key={shown.id}>
             <AgentRow agent={shown} spaces={spaces} isAdmin={isAdmin} />
             {others.length > 0 && (
-              <details>
+              <details className="fold">
                 <summary>{others.length} more with this name</summary>
                 <ul className="rows">
                   {others.map((agent) => (
