@@ -369,6 +369,7 @@ describe.skipIf(!hasBrowser)('the console in a browser without internet', () => 
     const { page, signIn } = await open()
     await signIn('wrong')
     await page.getByRole('alert').getByText('This token is not valid.').waitFor(PATIENCE)
+    expect(await page.getByLabel('Token').inputValue()).toBe('wrong')
     await signIn(await parley.tokenOf(await parley.human('Ada')))
     await page.getByText('You are Ada').waitFor(PATIENCE)
     expect(await page.evaluate('JSON.stringify(localStorage) + document.cookie + location.href')).toBe(

@@ -232,6 +232,7 @@ describe.skipIf(!hasBrowser)("the operator's pages", () => {
     await dialog.getByRole('button', { name: 'Add and invite' }).click()
     const link = await dialog.locator('.secret code').filter({ hasText: '/invitations/' }).textContent(PATIENCE)
     await dialog.locator('.secret').getByText('Valid until').waitFor(PATIENCE)
+    await dialog.getByText('This link works on this computer only.').waitFor(PATIENCE)
     expect(await violations()).toEqual([])
     await dialog.getByRole('button', { name: 'Done' }).click()
     const invitations = page.getByRole('region', { name: 'Open invitations' })
