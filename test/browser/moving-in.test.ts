@@ -236,7 +236,7 @@ describe.skipIf(!hasBrowser)('a team moves in', () => {
     await page.goto(`${parley.origin}/profile`)
     await page.getByRole('button', { name: 'Sign out everywhere else' }).click(PATIENCE)
     for (const tab of [ada, second]) await tab.getByText('Your session has ended. Sign in again.').waitFor(PATIENCE)
-    await page.getByText('this browser').waitFor(PATIENCE)
+    await page.getByRole('region', { name: 'Sessions' }).getByText('this browser').waitFor(PATIENCE)
     await until('one session is left', async () => {
       return (await prisma.session.count({ where: { viewerId: id } })) === 1
     })
