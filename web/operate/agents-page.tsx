@@ -113,7 +113,9 @@ interface AgentsOfName {
 function groupedByName(agents: readonly Agent[], spaces: Spaces, isAdmin: boolean): AgentsOfName[] {
   const isNear = ({ id }: Agent) => spaces !== undefined && spaces.get(id).length > 0
   return [...Map.groupBy(agents, ({ name }) => name).values()].flatMap((ofName) => {
-    const shown = ofName.findLast(isNear) ?? ofName.at(-1)
+    // The ids of copies are not in the order of their times.
+    const oldestFirst = ofName.toSorted((one, other) => Date.parse(one.createdAt) - Date.parse(other.createdAt))
+    const shown = oldestFirst.find(isNear) ?? oldestFirst[0]
     if (shown === undefined) return []
     return { shown, others: ofName.filter((agent) => agent !== shown && (isAdmin || isNear(agent))) }
   })

@@ -26,7 +26,7 @@ export function ModelField({ hint, offersReady = false, ...props }: ModelFieldPr
     if (input) input.value = name
   }
   return (
-    <div ref={box}>
+    <div ref={box} className="field">
       <TextField
         {...props}
         hint={hint ?? `provider:model, e.g. openai:gpt-5-mini, or demo${whenEmpty}`}

@@ -45,7 +45,8 @@ export const placeOf = ({ name, api, baseUrl }: Pick<Provider, 'name' | 'api' | 
 export const isSet = ({ name, fromEnvironment, hasKey, baseUrl }: Provider) =>
   name === 'demo' || fromEnvironment || hasKey || baseUrl !== null
 
-const NOT_REACHED = /^(?:Nothing answers|The server found no address|Could not connect|The provider did not answer)|Cannot connect to API/
+const NOT_REACHED =
+  /^(?:Nothing answers|The server found no address|Could not connect|The provider did not answer)|Cannot connect to API/
 const KEY_REFUSED = /\bapi[ _-]?key\b|\bunauthori[sz]ed\b|\bauthentication\b/i
 
 /** Returns what an admin can do about a provider that cannot be called, by the reason. */
