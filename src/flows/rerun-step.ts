@@ -163,7 +163,7 @@ async function scratchCopy(tx: Tx, platform: Platform, viewer: Viewer, { run, at
   return copySpace(tx, platform, viewer, { spaceId, atSeq, name: nameOf(name), change })
 }
 
-const nameOf = (name: string) => `${cut(name, 180)} (step again)`
+const nameOf = (name: string) => `${cut(name, 180)} (rerun)`
 
 async function scratchSpace(tx: Tx, platform: Platform, viewer: Viewer, { run, change }: Scratch) {
   const now = new Date(platform.clock.now())

@@ -34,11 +34,25 @@ export async function listModels(provider: ProviderSettings, timeoutMs: number):
     return { type: 'reached', models: text === null ? [] : namesIn(text) }
   } catch (error) {
     if (signal.aborted) return notReached(`The provider did not answer within ${Math.round(timeoutMs / 1000)} s.`)
-    return notReached(`Could not connect to the provider: ${causeOf(error)}.`)
+    return notReached(wordsOfNoConnection(error, provider))
   }
 }
 
 const notReached = (words: string): ModelList => ({ type: 'failed', words, isKeyRefused: false })
+
+const UNKNOWN_NAME = ['ENOTFOUND', 'EAI_AGAIN']
+const NOBODY_LISTENS = ['ECONNREFUSED', 'EHOSTUNREACH', 'ENETUNREACH', 'ETIMEDOUT', 'UND_ERR_CONNECT_TIMEOUT']
+
+function wordsOfNoConnection(error: unknown, { api, baseUrl }: ProviderSettings): string {
+  const { cause } = error as { cause?: { code?: unknown } }
+  const code = String(cause?.code)
+  const url = URL.parse(baseUrl ?? DEFAULT_URLS[api])
+  if (url !== null && UNKNOWN_NAME.includes(code))
+    return `The server found no address for ${url.hostname} (${code}): check the name, and the network of the server.`
+  if (url !== null && NOBODY_LISTENS.includes(code))
+    return `Nothing answers at ${url.origin}${url.pathname.replace(/\/$/, '')} (${code}).`
+  return `Could not connect to the provider: ${causeOf(error)}.`
+}
 
 const DEFAULT_URLS: Record<ModelApi, string> = {
   openai: 'https://api.openai.com/v1',

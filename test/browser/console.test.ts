@@ -368,7 +368,8 @@ describe.skipIf(!hasBrowser)('the console in a browser without internet', () => 
   test('an invalid token is reported in plain words, another can be entered, and it stays in the tab', async () => {
     const { page, signIn } = await open()
     await signIn('wrong')
-    await page.getByRole('alert').getByText('The server does not accept this token.').waitFor(PATIENCE)
+    await page.getByRole('alert').getByText('This token is not valid.').waitFor(PATIENCE)
+    expect(await page.getByLabel('Token').inputValue()).toBe('wrong')
     await signIn(await parley.tokenOf(await parley.human('Ada')))
     await page.getByText('You are Ada').waitFor(PATIENCE)
     expect(await page.evaluate('JSON.stringify(localStorage) + document.cookie + location.href')).toBe(

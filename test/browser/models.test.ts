@@ -55,12 +55,16 @@ describe.skipIf(!hasBrowser)('models in the console', () => {
     await agent.locator('datalist option[value="mine:tiny"]').waitFor({ ...PATIENCE, state: 'attached' })
     await agent.getByLabel('Name', { exact: true }).fill('Noor')
     await agent.getByLabel('Instructions').fill('You answer.')
-    await agent.getByLabel('Model', { exact: true }).fill('mine:tiny')
+    await agent.getByLabel('Model (optional)').fill('mine:tiny')
+    await agent.getByLabel('Model (optional)').fill('nobody:large')
+    await agent.getByRole('button', { name: 'Create' }).click()
+    await agent.getByText('or add its provider under Models').waitFor(PATIENCE)
+    await agent.getByRole('button', { name: 'mine:tiny' }).click()
     await agent.getByRole('button', { name: 'Create' }).click()
     await page.getByRole('heading', { name: 'Noor' }).waitFor(PATIENCE)
 
     const human = await parley.human('Ada')
-    const id = page.url().split('/').at(-1) ?? ''
+    const id = new URL(page.url()).pathname.split('/')[2] ?? ''
     const space = await parley.space(human, [id])
     const console = await openAs(human, `/spaces/${space.id}`)
     await console.say('Hello?')
@@ -103,7 +107,7 @@ describe.skipIf(!hasBrowser)('models in the console', () => {
     await good.getByText(/^small answered in .*: Hello, I am small\.$/).waitFor(PATIENCE)
     await wrong.getByRole('button', { name: 'Test wrong' }).click()
     await wrong
-      .getByText(/^large did not answer: Incorrect API key provided.*Correct the key or the address/)
+      .getByText(/^large did not answer: Incorrect API key provided.*The provider did not accept the key/)
       .waitFor(PATIENCE)
     expect(await violations()).toEqual([])
 

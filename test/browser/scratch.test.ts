@@ -40,7 +40,7 @@ describe.skipIf(!hasBrowser)('a scratch space beside an agent’s settings', () 
     expect(await violations()).toEqual([])
 
     await page.reload()
-    expect(await tryIt(page).getByLabel('Speak as').locator('option:checked').textContent(PATIENCE)).toBe('Operator')
+    expect(await tryIt(page).getByLabel('Speak as').locator('option:checked').textContent(PATIENCE)).toBe('Tester')
     await tryIt(page).getByRole('button', { name: 'Talk to Iris' }).press('Enter')
     await message('A long and warm hello!').waitFor(PATIENCE)
     expect(await spacesOf(agent.id)).toBe(1)

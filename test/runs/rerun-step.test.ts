@@ -62,7 +62,7 @@ describe.each(RULE_STACKS)('a step that is run again, on the %s stack', (stack) 
     expect(message).toBeUndefined()
     expect(run).toMatchObject({
       agent: { name: 'Iris' },
-      triggerSpace: { name: 'Desk (step again)' },
+      triggerSpace: { name: 'Desk (rerun)' },
       triggerMessage: { text: 'Two messages, please' },
     })
     const { status, toolCalls, internals } = await ended(run.id)

@@ -4,6 +4,7 @@ import { describe, expect, test } from 'vitest'
 import {
   ACTIONS,
   detailsOf,
+  groupOfAction,
   isNoise,
   labelOf,
   sentenceOf,
@@ -47,7 +48,7 @@ describe('the words of the audit log', () => {
     ['react', 'Reacted to a message'],
     ['readOpenApi', 'Read an OpenAPI document'],
     ['rerunStep', 'Reran a run from one of its steps'],
-    ['resetConsciousness', 'Reset the consciousness of an agent'],
+    ['resetConsciousness', 'Reset the earlier thoughts of an agent'],
     ['restoreAgentVersion', 'Restored an earlier version of an agent'],
     ['retryRun', 'Retried a run'],
     ['revokeInvitation', 'Revoked an invitation'],
@@ -132,8 +133,25 @@ describe('the words of the audit log', () => {
       ['confidential:', 'yes'],
       ['done in this name by:', 'the operator'],
     ])
+    expect([labelOf('atSeq'), labelOf('mind'), labelOf('step'), wordsOfValue('step', 0)]).toEqual([
+      'up to message',
+      'memory:',
+      'step',
+      '1',
+    ])
+    expect(detailsOf({ detail: { asDraft: false }, targetId: null })).toEqual([])
     expect(wordsOfValue('timeoutSeconds', 90)).toBe('90 seconds')
     expect(wordsOfValue('expiresInSeconds', 7200)).toBe('2 hours')
+  })
+
+  test.each([
+    ['addMember', 'Spaces'],
+    ['createPlan', 'Plans'],
+    ['createInvitation', 'People'],
+    ['tool:send_message', 'Tools of agents'],
+    ['signIn', 'Other'],
+  ])('of %s stand under %s', (action, group) => {
+    expect(groupOfAction(action)).toBe(group)
   })
 
   test('are shown once for a sign-in by an invitation, which writes two entries', () => {

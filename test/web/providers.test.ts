@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { modelToTest, type Provider, sortedProviders, usesOf } from '../../web/operate/providers.ts'
+import { modelToTest, type Provider, remedyOf, sortedProviders, usesOf } from '../../web/operate/providers.ts'
 
 const provider = (name: string, given: Partial<Provider> = {}): Provider => ({
   name,
@@ -31,6 +31,20 @@ describe('the page of model providers', () => {
     ])
     expect(namesOf(ready)).toEqual(['mine', 'ollama', 'demo'])
     expect(namesOf(failing)).toEqual(['broken'])
+  })
+
+  test.each([
+    [
+      'ollama',
+      'Nothing answers at http://localhost:11434/v1 (ECONNREFUSED).',
+      'Start Ollama on the machine of the server',
+    ],
+    ['openai', 'The server found no address for api.openai.com (ENOTFOUND): check …', 'Check that it is reachable'],
+    ['openai', 'Incorrect API key provided: sk-…', 'did not accept the key'],
+    ['openai', 'The model is overloaded.', 'Correct the key or the address'],
+  ])('says what to do about %s: “%s”', (name, reason, words) => {
+    expect(remedyOf({ name, fromEnvironment: false }, reason)).toContain(words)
+    expect(remedyOf({ name, fromEnvironment: true }, reason)).toContain('The environment of the server')
   })
 
   test('groups the agents of a provider by model, most used first, with fallbacks and the default', () => {

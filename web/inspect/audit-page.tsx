@@ -2,11 +2,12 @@ import { Fragment } from 'react'
 import { Link, useSearchParams } from 'wouter'
 import { useAsk } from '../ask.ts'
 import { MailStatus } from '../operate/mail-status.tsx'
+import { HUMANS } from '../operate/operations.ts'
 import { PageHead } from '../shell/page-head.tsx'
 import { Avatar } from '../ui/avatar.tsx'
 import { Boundary } from '../ui/boundary.tsx'
 import { Button } from '../ui/button.tsx'
-import { Field } from '../ui/field.tsx'
+import { Field, SelectField, TextField } from '../ui/field.tsx'
 import { Icon } from '../ui/icons.tsx'
 import { Json } from '../ui/json.tsx'
 import { Empty, Unanswered } from '../ui/notice.tsx'
@@ -18,6 +19,7 @@ import {
   type AuditEntry,
   addressOf,
   detailsOf,
+  groupOfAction,
   hasName,
   idsIn,
   isId,
@@ -40,20 +42,45 @@ interface Filter {
   action: string | null
   actorId: string | null
   targetId: string | null
+  /** The first moment, in ISO 8601. */
+  from: string | null
+  /** The moment after the last one, in ISO 8601. */
+  to: string | null
+}
+
+function filterIn(sought: URLSearchParams): Filter {
+  return {
+    action: sought.get('action'),
+    actorId: sought.get('actor'),
+    targetId: sought.get('target'),
+    from: startOf(sought.get('since'), 0),
+    to: startOf(sought.get('until'), 1),
+  }
+}
+
+/** Returns the start of a day in the reader's time zone, or of one of the days after it. */
+function startOf(day: string | null, daysAfter: number): string | null {
+  if (day === null) return null
+  const [year = Number.NaN, month = 1, date = 1] = day.split('-').map(Number)
+  const start = new Date(year, month - 1, date + daysAfter)
+  return Number.isNaN(start.getTime()) ? null : start.toISOString()
 }
 
 /** The audit log, newest first. The filter is part of the page's URL. */
 export function AuditPage() {
   const [sought, setSought] = useSearchParams()
-  const filter = { action: sought.get('action'), actorId: sought.get('actor'), targetId: sought.get('target') }
-  const isNarrowed = filter.actorId !== null || filter.targetId !== null
-  const onAction = (action: string) =>
+  const filter = filterIn(sought)
+  const set = (name: string, value: string) =>
     setSought((before) => {
       const next = new URLSearchParams(before)
-      if (action === '') next.delete('action')
-      else next.set('action', action)
+      if (value === '') next.delete(name)
+      else next.set(name, value)
       return next
     })
+  const field = (name: string) => ({
+    value: sought.get(name) ?? '',
+    onChange: ({ target }: { target: { value: string } }) => set(name, target.value),
+  })
   return (
     <>
       <PageHead
@@ -64,10 +91,13 @@ export function AuditPage() {
         <MailStatus onlyTrouble />
         <FailedJobs />
         <div className="filters">
-          <ActionField action={filter.action} onAction={onAction} />
-          {isNarrowed && (
-            <Button icon="cross" onClick={() => setSought(filter.action === null ? {} : { action: filter.action })}>
-              {filter.actorId === null ? 'Any target' : 'Any actor'}
+          <ActionField action={filter.action} onAction={(action) => set('action', action)} />
+          <PersonField actorId={filter.actorId} onActor={(id) => set('actor', id)} />
+          <TextField label="From" type="date" {...field('since')} />
+          <TextField label="To" type="date" {...field('until')} />
+          {filter.targetId !== null && (
+            <Button icon="cross" onClick={() => set('target', '')}>
+              Any target
             </Button>
           )}
         </div>
@@ -77,19 +107,45 @@ export function AuditPage() {
   )
 }
 
+function PersonField({ actorId, onActor }: { actorId: string | null; onActor(id: string): void }) {
+  const people = useAsk(HUMANS, { search: null, after: null }).data?.humans.edges.map(({ node }) => node) ?? []
+  const isListed = actorId === null || people.some(({ id }) => id === actorId)
+  // An agent, or a person who is not among the first.
+  const unlistedIds = isListed ? [] : [actorId]
+  const [actor] = useAsk(NAMES, { ids: unlistedIds }, { enabled: !isListed }).data?.nodes ?? []
+  const actorName = actor && 'name' in actor ? actor.name : 'the chosen actor'
+  return (
+    <SelectField
+      label="Person"
+      value={actorId ?? ''}
+      onChange={({ target }) => onActor(target.value)}
+      options={[
+        ['', 'Anybody'],
+        ...unlistedIds.map((id) => [id, actorName] as const),
+        ...people.map(({ id, name }) => [id, name] as const),
+      ]}
+    />
+  )
+}
+
 function ActionField({ action, onAction }: { action: string | null; onAction(action: string): void }) {
   const options = [...new Set([...ACTIONS, ...(action === null ? [] : [action])])]
-    .map((name) => [name, wordsOfAction(name)] as const)
-    .sort(([, one], [, other]) => one.localeCompare(other))
+    .map((name) => ({ name, words: wordsOfAction(name), group: groupOfAction(name) }))
+    .sort((one, other) => one.words.localeCompare(other.words))
+  const groups = [...Map.groupBy(options, ({ group }) => group)].sort(([one], [other]) => one.localeCompare(other))
   return (
-    <Field label="Action" hint="To see what one person did, click the name at the beginning of an entry.">
+    <Field label="Action">
       {(given) => (
         <select {...given} value={action ?? ''} onChange={(event) => onAction(event.target.value)}>
           <option value="">Any action</option>
-          {options.map(([name, words]) => (
-            <option key={name} value={name}>
-              {words}
-            </option>
+          {groups.map(([group, members]) => (
+            <optgroup key={group} label={group}>
+              {members.map(({ name, words }) => (
+                <option key={name} value={name}>
+                  {words}
+                </option>
+              ))}
+            </optgroup>
           ))}
         </select>
       )}

@@ -81,7 +81,7 @@ const DEEDS: Record<string, string> = {
   removeMember: 'remove {entityId:a member} from {target:a space}',
   removePushSubscription: 'turn off push messages in a browser',
   rerunStep: 'rerun {target:a run} from one of its steps',
-  resetConsciousness: 'reset the consciousness of {target:an agent}',
+  resetConsciousness: 'reset the earlier thoughts of {target:an agent}',
   restoreAgentVersion: 'restore an earlier version of {target:an agent}',
   retryJob: 'retry a failed job',
   retryRun: 'retry {target:a run}',
@@ -198,7 +198,14 @@ function pastOf(phrase: string): string {
   return [PAST[verb] ?? regular, ...rest].join(' ')
 }
 
-const NOUNS: Record<string, string> = { entity: 'member', human: 'person', mcp: 'MCP', oauth: 'OAuth', url: 'URL' }
+const NOUNS: Record<string, string> = {
+  entity: 'member',
+  human: 'person',
+  mcp: 'MCP',
+  mind: 'memory',
+  oauth: 'OAuth',
+  url: 'URL',
+}
 const spaced = (name: string) =>
   name
     .split(/(?=[A-Z])/)
@@ -262,7 +269,28 @@ export function wordsOfAction(action: string): string {
   return words.charAt(0).toUpperCase() + words.slice(1)
 }
 
-/** The kind of object for each prefix of an id. The kind precedes names that need it: “the space Garden”, but “Ada”. */
+/** Returns the kind of object that an action changes, as a heading for lists: “Agents”. */
+export function groupOfAction(action: string): string {
+  if (action.startsWith(TOOL)) return 'Tools of agents'
+  const holes = [...(DEEDS[action] ?? '').matchAll(/\{(\w+):([^}]*)\}/g)]
+  const [, , words = ''] = holes.find(([, path]) => path === 'target') ?? holes[0] ?? []
+  return GROUPS[words.replace(/^an? /, '')] ?? 'Other'
+}
+
+const GROUPS: Record<string, string> = {
+  'access token': 'Access tokens',
+  agent: 'Agents',
+  message: 'Messages',
+  'model provider': 'Model providers',
+  person: 'People',
+  plan: 'Plans',
+  run: 'Runs',
+  space: 'Spaces',
+  'tool call': 'Tool calls',
+  webhook: 'Webhooks',
+}
+
+/** The kinds of objects whose names need them, by the prefix of their ids: “the space Garden”, but “Ada”. */
 const KINDS: Record<string, string> = { agt: 'agent', gol: 'goal', pln: 'plan', spc: 'space' }
 
 /** Returns the words before the name of an object. */
@@ -332,6 +360,7 @@ export function detailsOf({ detail, targetId }: Pick<AuditEntry, 'detail' | 'tar
 /** Returns the values to show for a field. Shows nothing for an absent value, `NONE`, a list of objects, or the target. */
 function shownValues(name: string, value: unknown, targetId: string | null): readonly unknown[] {
   if (name === ACTING) return [value ?? 'the operator']
+  if (name === 'asDraft' && value === false) return []
   if (value === null || value === 'NONE' || value === targetId) return []
   const all = Array.isArray(value) ? value : [value]
   return all.some(isObject) ? [] : all
@@ -346,11 +375,14 @@ const ACTING = 'actingAdminId'
 export function labelOf(path: string): string {
   if (path === ACTING) return 'done in this name by:'
   if (path === 'routing') return 'which agents wake:'
+  if (path === 'atSeq') return 'up to message'
+  if (path === 'step') return 'step'
   return path.endsWith('expiresInSeconds') ? 'valid for' : `${wordsOfField(path)}:`
 }
 
 /** Returns the name of a field in words. */
 function wordsOfField(path: string): string {
+  if (path.endsWith('mayReceiveConfidential')) return 'may receive confidential content'
   const name = path.replace(/(?<=.)Ids$/, 's').replace(/(?<=.)(?:Id|Seconds)$/, '')
   return name.split('.').map(spaced).join(' ')
 }
@@ -364,6 +396,8 @@ const ROUTINGS: Record<string, string> = {
 /** Returns a value that is not an id in words: `SPACE_TOOLS` as “space tools”, 86400 in a field of seconds as “1 day”. */
 export function wordsOfValue(path: string, value: unknown): string {
   if (typeof value === 'boolean') return value ? 'yes' : 'no'
+  // The API counts steps from 0, and the console from 1.
+  if (typeof value === 'number' && path === 'step') return String(value + 1)
   if (typeof value === 'number' && /Seconds$/.test(path)) return wordsOfSeconds(value)
   if (path === 'routing') return ROUTINGS[String(value)] ?? String(value)
   if (typeof value === 'string' && /^[A-Z][A-Z_]+$/.test(value)) return value.replaceAll('_', ' ').toLowerCase()

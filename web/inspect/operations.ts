@@ -123,8 +123,8 @@ export const RUN_CONFIDENCE = graphql(`
 `)
 
 export const AUDIT_LOG = graphql(`
-  query ConsoleAuditLog($action: String, $actorId: ID, $targetId: ID, $after: String) {
-    auditLog(first: 50, after: $after, action: $action, actorId: $actorId, targetId: $targetId) {
+  query ConsoleAuditLog($action: String, $actorId: ID, $targetId: ID, $from: DateTime, $to: DateTime, $after: String) {
+    auditLog(first: 50, after: $after, action: $action, actorId: $actorId, targetId: $targetId, from: $from, to: $to) {
       edges { node { id at action refused targetId detail serviceName actor { id name kind } } }
       pageInfo { hasNextPage endCursor }
     }
@@ -207,13 +207,13 @@ export const WHY = graphql(`
   }
 `)
 
-export const WHY_PLACE = graphql(`
-  query ConsoleWhyPlace($id: ID!) {
-    node(id: $id) {
+export const WHY_OBJECTS = graphql(`
+  query ConsoleWhyObjects($ids: [ID!]!) {
+    nodes(ids: $ids) {
       __typename
       id
-      ... on Message { space { id } }
-      ... on ToolCall { run { id } }
+      ... on Message { text space { id } }
+      ... on ToolCall { toolName status agent { name } run { id } }
     }
   }
 `)

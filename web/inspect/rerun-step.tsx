@@ -1,50 +1,70 @@
 import { useState } from 'react'
 import { useLocation } from 'wouter'
 import { payloadOf } from '../../client/index.ts'
-import { useDo } from '../ask.ts'
+import { useAsk, useDo } from '../ask.ts'
 import { ModelField } from '../operate/model-field.tsx'
+import { AGENT } from '../operate/operations.ts'
 import { useSession } from '../session.tsx'
 import { Button } from '../ui/button.tsx'
 import { Dialog } from '../ui/dialog.tsx'
 import { AreaField, Form, SelectField, textIn } from '../ui/field.tsx'
+import { Unanswered } from '../ui/notice.tsx'
 import { RERUN_STEP } from './operations.ts'
 
 /** For admins: continues an ended run from one of its steps, in a copy of the space, and opens the new run. */
-export function RerunStep({ runId, stepCount }: { runId: string; stepCount: number }) {
+export function RerunStep({ runId, agentId, stepCount }: { runId: string; agentId: string; stepCount: number }) {
   const { connection } = useSession()
   const [isOpen, setOpen] = useState(false)
   const [, go] = useLocation()
+  const ask = useAsk(AGENT, { id: agentId }, { enabled: isOpen })
+  const agent = ask.data?.agent
   const rerun = useDo(async (values: FormData) => {
+    const [instructions, model] = [textIn(values, 'instructions'), textIn(values, 'model')]
     const input = {
       runId,
       step: Number(values.get('step')),
-      instructions: textIn(values, 'instructions'),
-      model: textIn(values, 'model'),
+      ...(instructions === agent?.internals?.instructions ? {} : { instructions }),
+      ...(model === agent?.model ? {} : { model }),
     }
     return payloadOf((await connection.ask(RERUN_STEP, { input })).rerunStep, 'RerunStepPayload').run.id
   })
   const choices = Array.from({ length: stepCount }, (_, index) => [String(index), `Step ${index + 1}`] as const)
   return (
     <>
-      <Button icon="branch" onClick={() => setOpen(true)}>
-        Try again
+      <Button icon="retry" onClick={() => setOpen(true)}>
+        Rerun in a copy
       </Button>
-      <Dialog title="Try again in a copy" open={isOpen} onOpenChange={setOpen}>
-        <p className="hint">
-          The run continues from the step in a copy of the space. The original stays unchanged, and tools with external
-          effects require approval in the copy.
-        </p>
-        <Form
-          label="Try again"
-          submit="Start"
-          isBusy={rerun.isBusy}
-          error={rerun.error}
-          onSubmit={(values) => rerun.start(values, (id) => go(`/runs/${id}`))}
-        >
-          <SelectField label="From" name="step" options={choices} />
-          <AreaField label="Instructions" name="instructions" hint="Empty: the agent’s own." rows={4} />
-          <ModelField label="Model" name="model" hint="Empty: the agent’s own." />
-        </Form>
+      <Dialog title="Rerun in a copy" open={isOpen} onOpenChange={setOpen}>
+        {ask.data === undefined ? (
+          <Unanswered what="the agent’s settings" ask={ask} />
+        ) : (
+          <Form
+            label="Rerun in a copy"
+            submit="Rerun"
+            isBusy={rerun.isBusy}
+            error={rerun.error}
+            onSubmit={(values) => rerun.start(values, (id) => go(`/runs/${id}?of=${runId}`))}
+          >
+            <p className="hint">
+              A copy of the space is created, in which the run continues from the step. The original stays unchanged,
+              and tools with external effects require approval.
+            </p>
+            <SelectField label="From" name="step" options={choices} />
+            <AreaField
+              label="Instructions"
+              name="instructions"
+              defaultValue={agent?.internals?.instructions}
+              hint="The agent’s own instructions. Change them for this rerun only."
+              rows={6}
+            />
+            <ModelField
+              label="Model"
+              name="model"
+              defaultValue={agent?.model}
+              hint="The agent’s own model. Change it for this rerun only."
+            />
+          </Form>
+        )}
       </Dialog>
     </>
   )

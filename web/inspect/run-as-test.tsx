@@ -8,23 +8,29 @@ export function RunAsTest({ spaceId, agentName }: { spaceId: string; agentName: 
     <section className="block">
       <details>
         <summary>Turn this into a test</summary>
-        <p className="hint">
-          Records the space with everything that influenced its runs, without secrets. The replay needs no network, key
-          or server.
-        </p>
-        <CodeBlock
-          language="sh"
-          code={`npx parley record --space ${spaceId} --out ${file}\nnpx parley replay ${file}`}
-        />
-        <CodeBlock
-          language="ts"
-          code={`import { expect, test } from 'vitest'
+        <div className="form">
+          <p className="hint">
+            Records the space with everything that influenced its runs, without secrets. The replay needs no network,
+            key or server.
+          </p>
+          <h3>Record and replay</h3>
+          <p className="hint">In a shell, with DATA_DIR or DATABASE_URL of this server.</p>
+          <CodeBlock
+            language="sh"
+            code={`npx parley record --space ${spaceId} --out ${file}\nnpx parley replay ${file}`}
+          />
+          <h3>The test</h3>
+          <p className="hint">For Vitest.</p>
+          <CodeBlock
+            language="ts"
+            code={`import { expect, test } from 'vitest'
 import { replay } from 'parley/testing'
 
 test(${title}, async () => {
   expect(await replay('${file}')).toMatchObject({ isEqual: true, divergence: null })
 })`}
-        />
+          />
+        </div>
       </details>
     </section>
   )

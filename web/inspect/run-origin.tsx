@@ -92,7 +92,7 @@ export function RunFailure({ run, error, stopReason }: { run: Run; error: string
           {stopReason === 'OVER_BUDGET' && <Link href={`/agents/${run.agent.id}/settings`}>The agent’s budget</Link>}
           {stopReason === 'MODEL_FAILED' && (
             <>
-              Correct the provider under <Link href="/models">Models and keys</Link>, or choose another model in{' '}
+              Correct the provider under <Link href="/models">Models</Link>, or choose another model in{' '}
               <Link href={`/agents/${run.agent.id}/settings`}>the agent’s settings</Link>, then click Retry. Other
               people see this advice instead of the provider’s message.
             </>

@@ -1,5 +1,5 @@
 import { useState } from 'react'
-import { Link } from 'wouter'
+import { Link, useSearchParams } from 'wouter'
 import { payloadOf } from '../../client/index.ts'
 import { useRun } from '../../client/react.ts'
 import type { ConsoleRunQuery } from '../../generated/graphql.ts'
@@ -23,7 +23,7 @@ import { RunAsTest } from './run-as-test.tsx'
 import { RunConfidence } from './run-confidence.tsx'
 import { RunFailure, RunOrigin } from './run-origin.tsx'
 import { isAwaitedDecision, isSending } from './run-outcome.ts'
-import { RunResult, useAnswers } from './run-result.tsx'
+import { Comparison, RunResult, useAnswers } from './run-result.tsx'
 import { RunTree } from './run-tree.tsx'
 import { SentSteps } from './sent-steps.tsx'
 import { isEmptyStep, StepView } from './step-view.tsx'
@@ -81,6 +81,7 @@ function RunView({ run, live, onRetry }: RunViewProps) {
   useScrollToHash()
   const isOver = OVER.includes(now.status)
   const answers = useAnswers(run, isOver)
+  const original = useOriginal(run)
   const steps = live.steps.filter((step) => !isEmptyStep(step) || (!isOver && step === live.steps.at(-1)))
   const sending = steps.flatMap(({ calls }) => calls.filter(isSending))
   // Each message of the run belongs to one of these calls, except messages in spaces that the viewer may not see.
@@ -89,12 +90,16 @@ function RunView({ run, live, onRetry }: RunViewProps) {
   return (
     <>
       <PageHead title={`${run.agent.name}’s run`} note={plainLine(run.triggerSummary)}>
-        <CopyButton what="a link" look="button" text={() => addressOf(`/runs/${run.id}`)} />
+        <CopyButton
+          what="a link"
+          look="button"
+          text={() => addressOf(`/runs/${run.id}${original === null ? '' : `?of=${original.id}`}`)}
+        />
         <Link className="button plain" href={`/why/${run.id}`}>
           Why
         </Link>
         {isAdmin && isOver && now.stepCount > 0 && run.triggerType !== 'INBOX' && (
-          <RerunStep runId={run.id} stepCount={now.stepCount} />
+          <RerunStep runId={run.id} agentId={run.agent.id} stepCount={now.stepCount} />
         )}
         {!isOver && (
           <Button icon="stop" onClick={() => verbs.stop.start(null)} isBusy={verbs.stop.isBusy}>
@@ -110,11 +115,24 @@ function RunView({ run, live, onRetry }: RunViewProps) {
       <div className="page-scroll">
         <Refused error={verbs.retry.error ?? verbs.stop.error} />
         <Boundary what="summary" version={now}>
-          <Facts run={run} now={now} isAwaitingDecision={steps.some(({ calls }) => calls.some(isAwaitedDecision))} />
+          <Facts
+            run={run}
+            originalId={original?.id ?? null}
+            now={now}
+            isAwaitingDecision={steps.some(({ calls }) => calls.some(isAwaitedDecision))}
+          />
         </Boundary>
-        {now.error !== null && <RunFailure run={run} error={now.error} stopReason={now.stopReason} />}
+        {now.error !== null && (
+          <div className="block">
+            <RunFailure run={run} error={now.error} stopReason={now.stopReason} />
+          </div>
+        )}
         <Boundary what="part of the page" version={run}>
-          <RunResult run={run} answers={answers} />
+          {original === null ? (
+            <RunResult run={run} answers={answers} />
+          ) : (
+            <Comparison original={original} run={run} answers={isOver ? answers : null} />
+          )}
         </Boundary>
         <Boundary what="part of the page" version={run}>
           <RunOrigin run={run} />
@@ -177,7 +195,23 @@ function stateOf({ status, stopReason }: Now, isAwaitingDecision: boolean): stri
   return status === 'WAITING_TOOL' && isAwaitingDecision ? 'NEEDS_APPROVAL' : status
 }
 
-function Facts({ run, now, isAwaitingDecision }: { run: Run; now: Now; isAwaitingDecision: boolean }) {
+/** The run that was rerun to create this one. Its id is in the page's URL; null if there is none. */
+function useOriginal(run: Run): Run | null {
+  const [search] = useSearchParams()
+  const id = search.get('of') ?? ''
+  const { data } = useAsk(RUN, { id }, { enabled: id.startsWith('run_') && id !== run.id })
+  return data?.run ?? null
+}
+
+interface FactsProps {
+  run: Run
+  /** The run of which this one is a rerun. */
+  originalId: string | null
+  now: Now
+  isAwaitingDecision: boolean
+}
+
+function Facts({ run, originalId, now, isAwaitingDecision }: FactsProps) {
   const { usage } = now
   const tookMs =
     now.startedAt === null ? null : Date.parse(now.finishedAt ?? new Date().toISOString()) - Date.parse(now.startedAt)
@@ -220,6 +254,11 @@ function Facts({ run, now, isAwaitingDecision }: { run: Run; now: Now; isAwaitin
           }
         >
           {wordsOfWhole(run.rootUsage)}
+        </Fact>
+      )}
+      {originalId !== null && (
+        <Fact name="Rerun of">
+          <Link href={`/runs/${originalId}`}>the original run</Link>
         </Fact>
       )}
       {run.retryOf !== null && (

@@ -28,32 +28,65 @@ export function useAnswers({ id, triggerSpace, triggerMessage }: Run, isOver: bo
 
 /** Shows people the messages of the run, or that the run said nothing and why. */
 export function RunResult({ run, answers }: { run: Run; answers: readonly RunAnswer[] }) {
-  const { agent, triggerMessage, triggerSpace, stopReason } = run
-  const isSilent = stopReason === 'SKIPPED'
-  const [first] = answers
-  if (!isSilent && first === undefined) return null
-  const outcome = triggerMessage?.outcomes.find((one) => one.agent.id === agent.id && one.run?.id === run.id)
-  const reason = outcome?.kind === 'SKIPPED' ? outcome.reason : null
+  if (run.stopReason !== 'SKIPPED' && answers.length === 0) return null
   return (
     <section className="block" aria-label="Result">
       <h2>Result</h2>
-      {first === undefined ? (
-        <p>
-          <b>{agent.name}</b> said nothing{reason === null ? '.' : ': '}
-          {reason !== null && <q dir="auto">{reason}</q>}
-        </p>
-      ) : (
-        <>
-          <p>
-            <b>{agent.name}</b> answered in <Link href={first.href}>{triggerSpace?.name}</Link>:
-          </p>
-          {answers.map(({ id, text }) => (
-            <blockquote key={id}>
-              <Markdown text={text} />
-            </blockquote>
-          ))}
-        </>
-      )}
+      <Answers run={run} answers={answers} />
     </section>
+  )
+}
+
+interface ComparisonProps {
+  original: Run
+  run: Run
+  /** Null while the run has not ended. */
+  answers: readonly RunAnswer[] | null
+}
+
+/** The messages of a rerun beside those of the original run. */
+export function Comparison({ original, run, answers }: ComparisonProps) {
+  const before = useAnswers(original, true)
+  return (
+    <section className="block" aria-label="Result">
+      <h2>Result</h2>
+      <div className="columns">
+        <div>
+          <h3>Before</h3>
+          <Answers run={original} answers={before} />
+        </div>
+        <div>
+          <h3>Now</h3>
+          {answers === null ? <p className="hint">The run has not ended.</p> : <Answers run={run} answers={answers} />}
+        </div>
+      </div>
+    </section>
+  )
+}
+
+function Answers({ run, answers }: { run: Run; answers: readonly RunAnswer[] }) {
+  const { agent, triggerMessage, triggerSpace, stopReason } = run
+  const [first] = answers
+  const outcome = triggerMessage?.outcomes.find((one) => one.agent.id === agent.id && one.run?.id === run.id)
+  const reason = outcome?.kind === 'SKIPPED' && stopReason === 'SKIPPED' ? outcome.reason : null
+  if (first === undefined) {
+    return (
+      <p>
+        <b>{agent.name}</b> said nothing{reason === null ? '.' : ': '}
+        {reason !== null && <q dir="auto">{reason}</q>}
+      </p>
+    )
+  }
+  return (
+    <>
+      <p>
+        <b>{agent.name}</b> answered in <Link href={first.href}>{triggerSpace?.name}</Link>:
+      </p>
+      {answers.map(({ id, text }) => (
+        <blockquote key={id}>
+          <Markdown text={text} />
+        </blockquote>
+      ))}
+    </>
   )
 }

@@ -25,7 +25,7 @@ export function RunTree({ rootId, currentId, isOver }: RunTreeProps) {
   return (
     <section className="block">
       <h2>Runs of the same trigger</h2>
-      <p className="hint">Each run is listed below the run whose message started it.</p>
+      <p className="hint">Indented runs were started by a message of the run above them.</p>
       <ul className="tree">
         {tops.map((run) => (
           <Branch key={run.id} run={run} runs={runs} currentId={currentId} />

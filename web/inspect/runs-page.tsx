@@ -2,6 +2,7 @@ import { useState } from 'react'
 import { Link } from 'wouter'
 import type { ConsoleRunsQuery, RunFilter, RunStatus } from '../../generated/graphql.ts'
 import { useAsk } from '../ask.ts'
+import { useSession } from '../session.tsx'
 import { PageHead } from '../shell/page-head.tsx'
 import { Avatar } from '../ui/avatar.tsx'
 import { Boundary } from '../ui/boundary.tsx'
@@ -53,6 +54,7 @@ export function RunList({ filter }: { filter: RunFilter }) {
 }
 
 function RunRows({ filter, page }: { filter: RunFilter; page: PageOfList }) {
+  const { isAdmin } = useSession()
   const { after } = page
   const ask = useAsk(RUNS, { filter, after }, after === null ? { everyMs: EVERY_MS } : {})
   if (ask.data === undefined) return <Unanswered what="runs" ask={ask} />
@@ -61,9 +63,13 @@ function RunRows({ filter, page }: { filter: RunFilter; page: PageOfList }) {
     return (
       <Empty icon="branch" title={filter.status === undefined ? 'No runs yet' : 'No such runs'}>
         <p>
-          {filter.status === undefined
-            ? 'An agent runs when something wakes it: a message in one of its spaces, a plan, or a service. Write to an agent in a space, or trigger one on its page.'
-            : 'Choose “All” to see all runs.'}
+          {filter.status !== undefined
+            ? 'Choose “All” to see the others.'
+            : `An agent runs when something wakes it: a message in one of its spaces, a plan, or a service. ${
+                filter.agentId == null
+                  ? 'Write to one in a space, or trigger one on its page.'
+                  : `Write to it in a space${isAdmin ? ', or use Trigger above' : ''}.`
+              }`}
         </p>
       </Empty>
     )

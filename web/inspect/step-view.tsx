@@ -69,7 +69,7 @@ export const StepView = memo(function StepView({ step, isLast, messageHrefs }: S
             <LabeledValue label="Input" value={call.input} schema={call.inputSchema} />
             {call.error !== null && <PlainText className="why bad" text={call.error} />}
             {!isSameJson(call.output, call.input) && (
-              <LabeledValue label="Result" value={call.output} schema={call.resultSchema} />
+              <Result call={call} messageHref={messageHrefs.get(call.id) ?? null} />
             )}
             <CallFiles call={call} />
             {call.input === null && call.error === null && (
@@ -91,6 +91,19 @@ export const StepView = memo(function StepView({ step, isLast, messageHrefs }: S
     </li>
   )
 })
+
+interface ResultProps {
+  call: RunStep['calls'][number]
+  messageHref: string | null
+}
+
+/** The result of a call. If that is only the id of a message that the viewer sees, a link to the message. */
+function Result({ call: { output, resultSchema }, messageHref }: ResultProps) {
+  const isOnlyMessage =
+    typeof output === 'object' && output !== null && Object.keys(output).every((name) => name === 'messageId')
+  if (isOnlyMessage && messageHref !== null) return <Link href={messageHref}>See the message</Link>
+  return <LabeledValue label="Result" value={output} schema={resultSchema} />
+}
 
 function LabeledValue({ label, value, schema }: { label: string; value: unknown; schema: unknown }) {
   if (value === null || value === undefined) return null

@@ -1,6 +1,8 @@
 import { useState } from 'react'
+import { Link } from 'wouter'
 import type { ConsoleUsageQuery, UsageDimension } from '../../generated/graphql.ts'
 import { useAsk } from '../ask.ts'
+import { useWordsBelow } from '../operate/spaces-of-agents.ts'
 import { PageHead } from '../shell/page-head.tsx'
 import { Button } from '../ui/button.tsx'
 import { wordsOfCost } from '../ui/cost.ts'
@@ -118,6 +120,9 @@ function ByDay({ span, days }: { span: Span; days: number }) {
 function ByThing({ span, dimension }: { span: Span; dimension: UsageDimension }) {
   const ask = useAsk(USAGE, { ...span, by: [dimension] })
   const [whole] = useAsk(USAGE, { ...span, by: [] }).data?.usage ?? []
+  const below = useWordsBelow(
+    (ask.data?.usage ?? []).flatMap(({ agent }) => (agent === null ? [] : [{ ...agent, kind: 'AGENT' }])),
+  )
   if (ask.data === undefined) return <Unanswered what="usage" ask={ask} />
   const rows = (ask.data.usage ?? []).toSorted((one, other) => tokensOf(other) - tokensOf(one))
   const most = Math.max(1, ...rows.map(tokensOf))
@@ -139,9 +144,9 @@ function ByThing({ span, dimension }: { span: Span; dimension: UsageDimension })
           </thead>
           <tbody>
             {rows.map((row) => (
-              <tr key={row.human?.id ?? nameOf(row, dimension)}>
+              <tr key={(row.agent ?? row.space ?? row.human)?.id ?? nameOf(row, dimension)}>
                 <th scope="row">
-                  {nameOf(row, dimension)}
+                  <Named row={row} dimension={dimension} below={row.agent === null ? '' : below(row.agent)} />
                   <span
                     className="share"
                     aria-hidden="true"
@@ -174,8 +179,38 @@ function ByThing({ span, dimension }: { span: Span; dimension: UsageDimension })
   )
 }
 
+interface NamedProps {
+  row: Row
+  dimension: UsageDimension
+  /** The spaces of an agent whose name is not unique. */
+  below: string
+}
+
+/** The name of a row's object, with a link to its page. */
+function Named({ row, dimension, below }: NamedProps) {
+  const { agent, space, human } = row
+  const name = nameOf(row, dimension)
+  const href =
+    agent !== null
+      ? `/agents/${agent.id}`
+      : space !== null
+        ? `/spaces/${space.id}`
+        : human !== null
+          ? `/people/${human.id}`
+          : null
+  return (
+    <>
+      {href === null ? name : <Link href={href}>{name}</Link>}
+      {below !== '' && <span className="note"> {below}</span>}
+    </>
+  )
+}
+
 const COLUMNS = [
-  ['Runs', 'How often agents ran. Think cycles that only skipped are not counted, but their tokens and cost are.'],
+  [
+    'Runs',
+    'How often agents ran. A run in which a persistent agent did nothing is not counted, but its tokens and cost are.',
+  ],
   ['Cost', 'US dollars, by the price of the model on the day of the call. Set missing prices with PARLEY_PRICES.'],
   ['Tokens in', 'Text that the models read: instructions, messages and results of tools.'],
   ['Cached', 'Tokens in that the provider had cached, which cost less. Included in “Tokens in”.'],

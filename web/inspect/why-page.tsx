@@ -1,6 +1,8 @@
 import { useState } from 'react'
 import { Link } from 'wouter'
+import type { ConsoleWhyObjectsQuery } from '../../generated/graphql.ts'
 import { useAsk } from '../ask.ts'
+import { wordsOfName } from '../decide/property-titles.ts'
 import { PageHead } from '../shell/page-head.tsx'
 import { OutcomeList } from '../talk/outcomes.tsx'
 import { Button } from '../ui/button.tsx'
@@ -8,10 +10,11 @@ import { Empty, Unanswered } from '../ui/notice.tsx'
 import { plainLine } from '../ui/plain-line.ts'
 import { PlainText } from '../ui/plain-text.tsx'
 import { Moment } from '../ui/time.tsx'
-import { MESSAGE_OUTCOMES, WHY, WHY_PLACE } from './operations.ts'
+import { MESSAGE_OUTCOMES, WHY, WHY_OBJECTS } from './operations.ts'
 import { provJsonOf, type WhySteps } from './prov-json.ts'
 
 type Step = WhySteps[number]
+type WhyObject = NonNullable<ConsoleWhyObjectsQuery['nodes'][number]>
 
 /**
  * Shows where a message, tool call, run or memory came from: a path back to people, plans and services, with a link for each
@@ -20,9 +23,13 @@ type Step = WhySteps[number]
 export function WhyPage({ id }: { id: string }) {
   const ask = useAsk(WHY, { id })
   const steps = ask.data?.why?.steps
+  const objects = useObjects(steps ?? [])
   return (
     <>
-      <PageHead title={titleOf(steps ?? [])} note={steps?.[0] && plainLine(steps[0].text)}>
+      <PageHead
+        title={titleOf(steps ?? [])}
+        note={steps?.[0]?.kind === 'RUN' ? undefined : steps?.[0] && plainLine(steps[0].text)}
+      >
         {steps !== undefined && (
           <Button icon="down" onClick={() => save(`why-${id}.prov.json`, provJsonOf(steps))}>
             Download (PROV-JSON)
@@ -31,8 +38,8 @@ export function WhyPage({ id }: { id: string }) {
       </PageHead>
       {steps !== undefined && (
         <div className="page-scroll">
+          <Path key={id} steps={steps} objects={objects} />
           {steps[0]?.kind === 'MESSAGE' && <MessageOutcomes id={id} />}
-          <Path steps={steps} />
         </div>
       )}
       {steps === undefined &&
@@ -87,11 +94,21 @@ function runOf(steps: WhySteps, step: Step, mostSteps: number): Step | undefined
   return next && runOf(steps, next, mostSteps - 1)
 }
 
-/** Continues a path while its last step has exactly one cause that the viewer can follow. */
+/** Which cause the path follows first, by the kind of the step that was caused. */
+const PREFERRED: Step['kind'][] = ['RUN', 'STEP', 'TOOL_CALL', 'MESSAGE', 'PLAN', 'SERVICE', 'HUMAN']
+/** Among the causes of a run, its trigger comes before the run that started it. */
+const PREFERRED_OF_RUN: Step['kind'][] = ['MESSAGE', 'PLAN', 'SERVICE', 'RUN', 'TOOL_CALL', 'HUMAN']
+
+/** Continues a path to its end, through the most important cause of each step. */
 function followed(steps: WhySteps, path: readonly number[]): number[] {
-  const [next, ...others] = causesOf(steps, steps[path.at(-1) ?? 0]).filter(({ kind }) => kind !== 'HIDDEN')
-  const index = next === undefined ? -1 : steps.indexOf(next)
-  return index === -1 || others.length > 0 || path.includes(index) ? [...path] : followed(steps, [...path, index])
+  const last = steps[path.at(-1) ?? 0]
+  const order = last?.kind === 'RUN' ? PREFERRED_OF_RUN : PREFERRED
+  const rankOf = ({ kind }: Step) => (order.includes(kind) ? order.indexOf(kind) : order.length)
+  const causes = causesOf(steps, last).filter(
+    (cause) => cause.kind !== 'HIDDEN' && !path.includes(steps.indexOf(cause)),
+  )
+  const [next] = causes.toSorted((one, other) => rankOf(one) - rankOf(other))
+  return next === undefined ? [...path] : followed(steps, [...path, steps.indexOf(next)])
 }
 
 /** Describes a hidden cause. Admins see all settings and steps, so these are hidden only from other viewers. */
@@ -103,68 +120,194 @@ function wordsOfHidden(step: Step, causes: readonly Step[]): string {
   return step.kind === 'TOOL_CALL' ? 'The steps of the run, which only admins see.' : 'Something that you may not see.'
 }
 
-function Path({ steps }: { steps: WhySteps }) {
+type Objects = ReadonlyMap<string, WhyObject>
+
+/** The messages, calls and runs of the steps, as far as the viewer may see them. The query takes at most 100. */
+function useObjects(steps: WhySteps): Objects {
+  const found = steps.flatMap(({ id, kind }) => (id !== null && WITH_PLACE.includes(kind) ? [id] : []))
+  const ids = [...new Set(found)].slice(0, MOST_OBJECTS)
+  const { data } = useAsk(WHY_OBJECTS, { ids }, { enabled: ids.length > 0 })
+  return new Map((data?.nodes ?? []).flatMap((node) => (node === null ? [] : [[node.id, node] as const])))
+}
+
+const WITH_PLACE: Step['kind'][] = ['MESSAGE', 'TOOL_CALL', 'RUN']
+const MOST_OBJECTS = 100
+
+/** The approvals of the calls from a step back to its run: “Ada approved Order fleece”. */
+function approvalsOf(steps: WhySteps, objects: Objects): string[] {
+  const passed = new Set<Step>()
+  const calls: Step[] = []
+  const next = steps.slice(0, 1)
+  for (let step = next.pop(); step !== undefined; step = next.pop()) {
+    if (passed.has(step)) continue
+    passed.add(step)
+    if (step.kind === 'TOOL_CALL') calls.push(step)
+    const isFirst = step === steps[0]
+    next.push(
+      ...causesOf(steps, step).filter(
+        ({ kind }) => kind === 'TOOL_CALL' || kind === 'STEP' || (isFirst && kind === 'RUN'),
+      ),
+    )
+  }
+  return calls.flatMap((call) => {
+    const people = peopleOf(steps, call)
+    if (people.length === 0) return []
+    const title = titleOfCall(call, objects)
+    return [`${LIST.format(people)} approved ${call === steps[0] || title === null ? 'the call' : title}`]
+  })
+}
+
+const LIST = new Intl.ListFormat('en')
+
+const peopleOf = (steps: WhySteps, step: Step) =>
+  causesOf(steps, step).flatMap(({ kind, text }) => (kind === 'HUMAN' ? [text] : []))
+
+function titleOfCall({ id }: Step, objects: Objects): string | null {
+  const call = objects.get(id ?? '')
+  return call?.__typename === 'ToolCall' ? wordsOfName(call.toolName) : null
+}
+
+/** Describes a step: a call by its agent, its title and the people who approved it. */
+function wordsOfStep(steps: WhySteps, step: Step, objects: Objects): string {
+  const call = objects.get(step.id ?? '')
+  if (call?.__typename !== 'ToolCall') return plainLine(step.text)
+  const people = peopleOf(steps, step)
+  return [
+    `${call.agent.name} called ${wordsOfName(call.toolName)}`,
+    ...(call.status === 'DONE' ? [] : [call.status.toLowerCase()]),
+    ...(people.length === 0 ? [] : [`approved by ${LIST.format(people)}`]),
+    ...(step.text.endsWith(', copied') ? ['copied'] : []),
+  ].join(', ')
+}
+
+/** One sentence: which run posted the message or made the call, in answer to what, after whose approvals. */
+function Lead({ steps, objects }: { steps: WhySteps; objects: Objects }) {
+  const [explained] = steps
+  if (explained === undefined) return null
+  const run = runOf(steps, explained, steps.length)
+  if (run === undefined) {
+    const [person] = peopleOf(steps, explained)
+    if (explained.kind !== 'MESSAGE' || person === undefined) return null
+    return <p>{person} posted this message.</p>
+  }
+  const trigger = steps[followed(steps, [steps.indexOf(run)])[1] ?? -1]
+  const message = objects.get(trigger?.id ?? '')
+  const approvals = approvalsOf(steps, objects)
+  return (
+    <p>
+      <Linked step={run} objects={objects}>
+        {plainLine(run.text)}
+      </Linked>
+      {trigger?.kind === 'MESSAGE' && message?.__typename === 'Message' && (
+        <>
+          {' '}
+          {message.text !== '' && (
+            <Linked step={trigger} objects={objects}>
+              “{plainLine(shortened(message.text))}”
+            </Linked>
+          )}
+          {trigger.at !== null && (
+            <>
+              {' ('}
+              <Moment at={trigger.at} />)
+            </>
+          )}
+        </>
+      )}
+      {trigger?.kind === 'PLAN' && `: ${plainLine(trigger.text)}`}
+      {approvals.length > 0 && `, after ${LIST.format(approvals)}`}.
+    </p>
+  )
+}
+
+const LONGEST_QUOTE = 100
+
+function shortened(text: string): string {
+  const line = text.replace(/\s+/g, ' ').trim()
+  return line.length > LONGEST_QUOTE ? `${line.slice(0, LONGEST_QUOTE)}…` : line
+}
+
+function Path({ steps, objects }: { steps: WhySteps; objects: Objects }) {
   const [path, setPath] = useState(() => followed(steps, [0]))
-  const last = steps[path.at(-1) ?? 0]
-  const causes = causesOf(steps, last)
   return (
     <section className="block">
-      <h2>Where it comes from</h2>
-      <p className="hint">
-        Each step is caused by the next, back to the person, the plan or the service that began it.
-      </p>
+      <h2>How it came about</h2>
+      <Lead steps={steps} objects={objects} />
+      {path.length > 1 && <p className="hint">Read downwards: each step was caused by the one below it.</p>}
       <ol className="steps" aria-label="Path">
         {path.map((index, at) => {
           const step = steps[index]
           if (step === undefined) return null
           return (
             <li key={index} className="step">
-              <StepHead step={step}>
-                {at < path.length - 1 && (
-                  <Button look="quiet" onClick={() => setPath(path.slice(0, at + 1))}>
-                    Back to here
-                  </Button>
+              <header>
+                <span className="kind">{wordOf(step)}</span>
+                {step.at !== null && (
+                  <span className="note">
+                    <Moment at={step.at} />
+                  </span>
                 )}
-              </StepHead>
-              {at < path.length - 1 && <HiddenCauses steps={steps} step={step} />}
+                <Linked step={step} objects={objects} isOptional>
+                  Open
+                </Linked>
+              </header>
+              <PlainText text={wordsOfStep(steps, step, objects)} />
+              <OtherCauses
+                steps={steps}
+                objects={objects}
+                step={step}
+                path={path}
+                onFollow={(cause) => setPath(followed(steps, [...path.slice(0, at + 1), steps.indexOf(cause)]))}
+              />
             </li>
           )
         })}
       </ol>
-      {causes.length === 0 ? <p className="hint">The path ends here.</p> : <h3>Caused by</h3>}
-      <ul className="rows" aria-label="Causes">
-        {causes.map((cause) => {
-          const index = steps.indexOf(cause)
-          const isHidden = cause.kind === 'HIDDEN'
-          const text = isHidden && last !== undefined ? wordsOfHidden(last, causes) : plainLine(cause.text)
-          return (
-            <li key={index} className="tool-row">
-              <span className="grow">
-                <span className="kind">{wordOf(cause)}</span> {text}
-              </span>
-              {path.includes(index) && <span className="note">already on the path</span>}
-              {!path.includes(index) && !isHidden && (
-                <Button
-                  icon="chevron"
-                  aria-label={`Follow ${text}`}
-                  onClick={() => setPath(followed(steps, [...path, index]))}
-                >
-                  Follow
-                </Button>
-              )}
-            </li>
-          )
-        })}
-      </ul>
     </section>
   )
 }
 
-/** Describes the hidden causes of a step on the path. */
-function HiddenCauses({ steps, step }: { steps: WhySteps; step: Step }) {
+interface OtherCausesProps {
+  steps: WhySteps
+  objects: Objects
+  step: Step
+  path: readonly number[]
+  onFollow(cause: Step): void
+}
+
+/** The causes of a step that are not on the path. */
+function OtherCauses({ steps, objects, step, path, onFollow }: OtherCausesProps) {
   const causes = causesOf(steps, step)
-  if (!causes.some(({ kind }) => kind === 'HIDDEN')) return null
-  return <p className="hint">Also caused by: {wordsOfHidden(step, causes)}</p>
+  const others = causes.filter((cause) => cause.kind !== 'HIDDEN' && !path.includes(steps.indexOf(cause)))
+  return (
+    <>
+      {causes.some(({ kind }) => kind === 'HIDDEN') && (
+        <p className="hint">Also caused by: {wordsOfHidden(step, causes)}</p>
+      )}
+      {others.length > 0 && (
+        <details>
+          <summary>Also caused by ({others.length})</summary>
+          <ul className="rows" aria-label="Other causes">
+            {others.map((cause) => {
+              const text = wordsOfStep(steps, cause, objects)
+              return (
+                <li key={steps.indexOf(cause)} className="tool-row">
+                  <span className="grow">
+                    <span className="kind">{wordOf(cause)}</span> {text}
+                  </span>
+                  {cause.causes.length > 0 && (
+                    <Button aria-label={`Show where this comes from: ${text}`} onClick={() => onFollow(cause)}>
+                      Show where this comes from
+                    </Button>
+                  )}
+                </li>
+              )
+            })}
+          </ul>
+        </details>
+      )}
+    </>
+  )
 }
 
 /**
@@ -178,39 +321,33 @@ function causesOf(steps: WhySteps, step: Step | undefined): Step[] {
 
 const wordOf = ({ kind }: Step) => (kind === 'HUMAN' ? 'person' : kind.toLowerCase().replaceAll('_', ' '))
 
-function StepHead({ step, children }: { step: Step; children: React.ReactNode }) {
-  return (
-    <>
-      <header>
-        <span className="kind">{wordOf(step)}</span>
-        {step.at !== null && (
-          <span className="note">
-            <Moment at={step.at} />
-          </span>
-        )}
-        {step.id !== null && <Place id={step.id} />}
-        {children}
-      </header>
-      <PlainText text={plainLine(step.text)} />
-    </>
-  )
+interface LinkedProps {
+  step: Step
+  objects: Objects
+  /** Shows nothing if there is no link. */
+  isOptional?: boolean
+  children: React.ReactNode
 }
 
 /** A link to the page that shows the step, if there is one. */
-function Place({ id }: { id: string }) {
-  const { data } = useAsk(WHY_PLACE, { id })
-  const node = data?.node
-  const href =
-    node?.__typename === 'Message'
-      ? `/spaces/${node.space.id}#${id}`
-      : node?.__typename === 'ToolCall'
-        ? node.run === null
-          ? null
-          : `/runs/${node.run.id}`
-        : node?.__typename === 'Run'
-          ? `/runs/${id}`
-          : null
-  return href === null ? null : <Link href={href}>Open</Link>
+function Linked({ step: { id }, objects, isOptional = false, children }: LinkedProps) {
+  const href = hrefOf(id, objects)
+  if (href !== null) return <Link href={href}>{children}</Link>
+  return isOptional ? null : children
+}
+
+function hrefOf(id: string | null, objects: Objects): string | null {
+  const node = objects.get(id ?? '')
+  switch (node?.__typename) {
+    case 'Message':
+      return `/spaces/${node.space.id}#${id}`
+    case 'ToolCall':
+      return node.run === null ? null : `/runs/${node.run.id}`
+    case 'Run':
+      return `/runs/${id}`
+    default:
+      return null
+  }
 }
 
 function save(name: string, value: unknown): void {

@@ -127,7 +127,7 @@ function watchPermission(onChange: () => void): () => void {
 }
 
 function Channels({ settings, email }: { settings: Settings; email: string | null }) {
-  const { connection } = useSession()
+  const { connection, isAdmin } = useSession()
   const sendsMail = useSignInWays()?.mail ?? true
   const mayMail = sendsMail && email !== null
   const [mail, setMail] = useState(settings.mail)
@@ -154,37 +154,43 @@ function Channels({ settings, email }: { settings: Settings; email: string | nul
           name="push"
           defaultChecked={settings.push}
         />
-        <CheckField
-          label="Email"
-          name="mail"
-          checked={mayMail && mail}
-          disabled={!mayMail}
-          onChange={({ target }) => setMail(target.checked)}
-          hint={
-            !sendsMail ? (
-              'This server sends no email.'
-            ) : email === null ? (
-              <>
-                You have no email address. Add one in your <Link href="/profile">profile</Link>.
-              </>
-            ) : (
-              `To ${email}. An email contains only links, and no message text or names.`
-            )
-          }
-        />
-        <TextField
-          label="Minutes until an email is sent"
-          name="notifyAfterMinutes"
-          type="number"
-          required
-          disabled={!mayMail || !mail}
-          min={0}
-          max={LONGEST_MINUTES}
-          step={1}
-          value={minutes}
-          onChange={({ target }) => setMinutes(target.value)}
-          hint={wordsOfDigest({ mail: mayMail && mail, minutes: minutes === '' ? Number.NaN : Number(minutes) })}
-        />
+        {sendsMail ? (
+          <>
+            <CheckField
+              label="Email"
+              name="mail"
+              checked={mayMail && mail}
+              disabled={!mayMail}
+              onChange={({ target }) => setMail(target.checked)}
+              hint={
+                email === null ? (
+                  <>
+                    You have no email address. Add one in your <Link href="/profile">profile</Link>.
+                  </>
+                ) : (
+                  `To ${email}. An email contains only links, and no message text or names.`
+                )
+              }
+            />
+            <TextField
+              label="Minutes until an email is sent"
+              name="notifyAfterMinutes"
+              type="number"
+              required
+              disabled={!mayMail || !mail}
+              min={0}
+              max={LONGEST_MINUTES}
+              step={1}
+              value={minutes}
+              onChange={({ target }) => setMinutes(target.value)}
+              hint={wordsOfDigest({ mail: mayMail && mail, minutes: minutes === '' ? Number.NaN : Number(minutes) })}
+            />
+          </>
+        ) : (
+          <p className="hint">
+            This server sends no email.{isAdmin && ' The operator can set PARLEY_SMTP_URL and PARLEY_MAIL_FROM.'}
+          </p>
+        )}
         <p role="status" className="hint">
           {isSaved ? 'Saved.' : ''}
         </p>

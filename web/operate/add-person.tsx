@@ -70,7 +70,7 @@ function NewPerson({ onAnother, onDone }: { onAnother(): void; onDone(): void })
     >
       <TextField label="Name" name="name" required maxLength={200} autoFocus />
       <TextField
-        label="E-mail address"
+        label="Email address"
         name="email"
         type="email"
         maxLength={254}

@@ -111,20 +111,27 @@ export function AgentSettings({ agent }: { agent: ConsoleAgentSettingsFragment }
               />
             </div>
             <ModelSettings settings={internals.modelSettings} />
-            <AreaField
-              label="Phases"
-              name="phases"
-              rows={3}
-              spellCheck={false}
-              defaultValue={phases.length === 0 ? '[]' : JSON.stringify(phases, null, 2)}
-              hint={
-                <>
-                  JSON: which tools the model may or must use, from which step. For example, to make it use a tool in
-                  its first step:{' '}
-                  <code>{'[{"fromStep": 0, "toolChoice": "REQUIRED"}, {"fromStep": 1, "toolChoice": "AUTO"}]'}</code>
-                </>
-              }
-            />
+            <details className="fold">
+              <summary>For experts</summary>
+              <div className="form">
+                <AreaField
+                  label="Phases"
+                  name="phases"
+                  rows={3}
+                  spellCheck={false}
+                  defaultValue={phases.length === 0 ? '[]' : JSON.stringify(phases, null, 2)}
+                  hint={
+                    <>
+                      JSON: which tools the model may or must use, from which step. For example, to make it use a tool
+                      in its first step:{' '}
+                      <code>
+                        {'[{"fromStep": 0, "toolChoice": "REQUIRED"}, {"fromStep": 1, "toolChoice": "AUTO"}]'}
+                      </code>
+                    </>
+                  }
+                />
+              </div>
+            </details>
             <p className="hint">
               To represent an agent on another server, enter <code>a2a:</code> and the URL of its card as the model.
             </p>

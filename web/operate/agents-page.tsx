@@ -1,6 +1,7 @@
 import { useState } from 'react'
 import { Link, useLocation, useSearchParams } from 'wouter'
-import { payloadOf } from '../../client/index.ts'
+import { ParleyError, payloadOf } from '../../client/index.ts'
+import type { ConsoleAgentsQuery } from '../../generated/graphql.ts'
 import { useAsk, useDo } from '../ask.ts'
 import { useSession } from '../session.tsx'
 import { PageHead } from '../shell/page-head.tsx'
@@ -57,6 +58,7 @@ function AgentRows({ search, page }: { search: string; page: PageOfList }) {
   const spaces = useSpacesOfAgents()
   if (ask.data === undefined) return <Unanswered what="agents" ask={ask} />
   const { edges, pageInfo } = ask.data.agents
+  const agents = edges.map(({ node }) => node)
   if (edges.length === 0 && after === null) {
     return (
       <Empty icon="agent" title={search === '' ? 'No agents yet' : 'No agent with this name'}>
@@ -71,22 +73,21 @@ function AgentRows({ search, page }: { search: string; page: PageOfList }) {
   return (
     <>
       <ul className="rows">
-        {edges.map(({ node }) => (
-          <li key={node.id}>
-            <Link href={`/agents/${node.id}`} className="row-link">
-              <Avatar entity={node} size={36} />
-              <span className="grow">
-                <b>{node.name}</b>
-                {node.description !== null && <small dir="auto">{node.description}</small>}
-                {spaces !== undefined && <small>{wordsOfSpaces(spaces.get(node.id), isAdmin)}</small>}
-              </span>
-              {node.active && <Status of="RUNNING" />}
-              {node.paused && <span className="kind">paused</span>}
-              {node.mind === 'PERSISTENT' && <span className="kind">persistent</span>}
-              <span className="note">
-                {node.model} · created <Moment at={node.createdAt} />
-              </span>
-            </Link>
+        {groupedByName(agents, spaces, isAdmin).map(({ shown, others }) => (
+          <li key={shown.id}>
+            <AgentRow agent={shown} spaces={spaces} isAdmin={isAdmin} />
+            {others.length > 0 && (
+              <details className="fold">
+                <summary>{others.length} more with this name</summary>
+                <ul className="rows">
+                  {others.map((agent) => (
+                    <li key={agent.id}>
+                      <AgentRow agent={agent} spaces={spaces} isAdmin={isAdmin} />
+                    </li>
+                  ))}
+                </ul>
+              </details>
+            )}
           </li>
         ))}
       </ul>
@@ -97,6 +98,55 @@ function AgentRows({ search, page }: { search: string; page: PageOfList }) {
   )
 }
 
+type Agent = ConsoleAgentsQuery['agents']['edges'][number]['node']
+type Spaces = ReturnType<typeof useSpacesOfAgents>
+
+interface AgentsOfName {
+  shown: Agent
+  others: Agent[]
+}
+
+/**
+ * Groups agents by name, so that copies, which have the names of their originals, do not fill the list. Shows the oldest
+ * agent that is in a space of the viewer. People who are not admins do not see agents of the name that are in none.
+ */
+function groupedByName(agents: readonly Agent[], spaces: Spaces, isAdmin: boolean): AgentsOfName[] {
+  const isNear = ({ id }: Agent) => spaces !== undefined && spaces.get(id).length > 0
+  return [...Map.groupBy(agents, ({ name }) => name).values()].flatMap((ofName) => {
+    // The ids of copies are not in the order of their times.
+    const oldestFirst = ofName.toSorted((one, other) => Date.parse(one.createdAt) - Date.parse(other.createdAt))
+    const shown = oldestFirst.find(isNear) ?? oldestFirst[0]
+    if (shown === undefined) return []
+    return { shown, others: ofName.filter((agent) => agent !== shown && (isAdmin || isNear(agent))) }
+  })
+}
+
+interface AgentRowProps {
+  agent: Agent
+  spaces: Spaces
+  isAdmin: boolean
+}
+
+function AgentRow({ agent, spaces, isAdmin }: AgentRowProps) {
+  const { id, name, description, active, paused, mind, model, createdAt } = agent
+  return (
+    <Link href={`/agents/${id}`} className="row-link">
+      <Avatar entity={agent} size={36} />
+      <span className="grow">
+        <b>{name}</b>
+        {description !== null && <small dir="auto">{description}</small>}
+        {spaces !== undefined && <small>{wordsOfSpaces(spaces.get(id), isAdmin)}</small>}
+      </span>
+      {active && <Status of="RUNNING" />}
+      {paused && <span className="kind">paused</span>}
+      {mind === 'PERSISTENT' && <span className="kind">persistent</span>}
+      <span className="note">
+        {model} · created <Moment at={createdAt} />
+      </span>
+    </Link>
+  )
+}
+
 const MOST_NAMED = 3
 
 function wordsOfSpaces(spaces: readonly { name: string }[], isAdmin: boolean): string {
@@ -104,6 +154,13 @@ function wordsOfSpaces(spaces: readonly { name: string }[], isAdmin: boolean): s
   const names = spaces.slice(0, MOST_NAMED).map(({ name }) => name)
   const more = spaces.length - names.length
   return `in ${names.join(', ')}${more > 0 ? ` and ${more} more` : ''}`
+}
+
+/** Adds to the error of an unknown model what an admin can do besides choosing another one. */
+function withRemedy(error: ParleyError | null): ParleyError | null {
+  const isUnknownModel = error !== null && / is unknown\. Use .*\.$/.test(error.message)
+  if (!isUnknownModel) return error
+  return new ParleyError(`${error.message.slice(0, -1)}, or add its provider under Models.`, error.code)
 }
 
 function NewAgent({ open, onOpenChange }: { open: boolean; onOpenChange(open: boolean): void }) {
@@ -119,14 +176,20 @@ function NewAgent({ open, onOpenChange }: { open: boolean; onOpenChange(open: bo
       toolset: values.get('toolset') === 'SPACE_TOOLS' ? ('SPACE_TOOLS' as const) : ('ACTIVE_SPACE' as const),
     }
     const { agent } = payloadOf((await connection.ask(CREATE_AGENT, { input })).createAgent, 'CreateAgentPayload')
-    go(`/agents/${agent.id}`, { replace: true })
+    go(`/agents/${agent.id}/settings`, { replace: true })
   })
   return (
     <Dialog title="New agent" open={open} onOpenChange={onOpenChange}>
-      <Form label="New agent" submit="Create" isBusy={create.isBusy} error={create.error} onSubmit={create.start}>
+      <Form
+        label="New agent"
+        submit="Create"
+        isBusy={create.isBusy}
+        error={withRemedy(create.error)}
+        onSubmit={create.start}
+      >
         <p className="hint">
           An agent answers in the spaces that it is a member of. After you create it, add it to a space on its own page,
-          or try it out there under Settings.
+          or try it out beside its settings.
         </p>
         <TextField
           label="Name"
@@ -138,7 +201,7 @@ function NewAgent({ open, onOpenChange }: { open: boolean; onOpenChange(open: bo
           hint="People mention the agent by this name."
         />
         <TextField
-          label="Description"
+          label="Description (optional)"
           name="description"
           placeholder="Reports the weather"
           hint="One line for people, and for other agents, which decide by it whom to involve."
@@ -151,7 +214,7 @@ function NewAgent({ open, onOpenChange }: { open: boolean; onOpenChange(open: bo
           placeholder="You report the weather for the garden. Answer in one sentence, and stay silent otherwise."
           hint="Say who the agent is, what it does and how. The model reads this before each answer."
         />
-        <ModelField label="Model" name="model" placeholder="the server’s default" />
+        <ModelField label="Model (optional)" name="model" placeholder="the server’s default" offersReady />
         <SelectField
           label="Memory"
           name="mind"

@@ -311,9 +311,11 @@ function ToolSwitches({ tools, server }: { tools: Listed; server: Server | null 
 
 /** Returns why Parley could not connect to the server, from the result of the attempt. */
 const refusalOf = (connected: Connected | null) =>
-  connected?.error == null
-    ? null
-    : new ParleyError(`${connected.error} Check the URL and the headers, then connect again.`, 'NETWORK')
+  connected?.error == null ? null : new ParleyError(`${connected.error} ${remedyOf(connected.error)}`.trim(), 'NETWORK')
+
+/** Returns advice about a failed connection. The error of a refused private address already contains advice. */
+const remedyOf = (error: string) =>
+  error.includes('PARLEY_ALLOW_PRIVATE_TOOLS') ? '' : 'Check the URL and the headers, then connect again.'
 
 const asksFor = (server: Server | null, tool: string) =>
   server !== null && server.approval !== null && (server.approvalTools?.includes(tool) ?? true)

@@ -1,29 +1,51 @@
-import { type ComponentProps, useId } from 'react'
+import { type ComponentProps, useId, useRef } from 'react'
 import { useAsk } from '../ask.ts'
+import { Button } from '../ui/button.tsx'
 import { TextField } from '../ui/field.tsx'
 import { MODELS } from './operations.ts'
 
-/** A text field for the name of a model, with the models that the providers list as suggestions. */
-export function ModelField({ hint, ...props }: ComponentProps<typeof TextField>) {
+const MOST_OFFERED = 6
+
+interface ModelFieldProps extends ComponentProps<typeof TextField> {
+  /** Shows the first models of the ready providers below the field, to click. */
+  offersReady?: boolean
+}
+
+/** A text field for the name of a model, which suggests the models that the providers list. */
+export function ModelField({ hint, offersReady = false, ...props }: ModelFieldProps) {
   const listId = useId()
+  const box = useRef<HTMLDivElement>(null)
   const { data } = useAsk(MODELS, {})
   const providers = data?.modelProviders ?? []
   const whenEmpty = props.required || data?.defaultModel == null ? '' : `. Empty: ${data.defaultModel}, the default.`
-  const names = providers.flatMap(({ name, models }) =>
-    name === 'demo' ? ['demo'] : models.map((model) => `${name}:${model}`),
-  )
+  const namesOf = (some: typeof providers) =>
+    some.flatMap(({ name, models }) => (name === 'demo' ? ['demo'] : models.map((model) => `${name}:${model}`)))
+  const offered = offersReady ? namesOf(providers.filter(({ ready }) => ready)).slice(0, MOST_OFFERED) : []
+  const choose = (name: string) => {
+    const input = box.current?.querySelector('input')
+    if (input) input.value = name
+  }
   return (
-    <>
+    <div ref={box} className="field">
       <TextField
         {...props}
         hint={hint ?? `provider:model, e.g. openai:gpt-5-mini, or demo${whenEmpty}`}
         list={listId}
       />
       <datalist id={listId}>
-        {names.map((name) => (
+        {namesOf(providers).map((name) => (
           <option key={name} value={name} />
         ))}
       </datalist>
-    </>
+      {offered.length > 0 && (
+        <fieldset className="chips" aria-label="Ready models">
+          {offered.map((name) => (
+            <Button key={name} onClick={() => choose(name)}>
+              {name}
+            </Button>
+          ))}
+        </fieldset>
+      )}
+    </div>
   )
 }

@@ -21,6 +21,7 @@ import {
   modelToTest,
   type Provider,
   placeOf,
+  remedyOf,
   sortedProviders,
   usesOf,
   WITH_NEW_PROVIDER,
@@ -95,10 +96,7 @@ export function ModelsPage() {
             {failing.length > 0 && (
               <section className="block card" aria-label="Not ready">
                 <h2>Not ready</h2>
-                <p className="hint">
-                  Runs with these models fail until the provider answers.{' '}
-                  {defaultModel !== null && wordsOfDefault(defaultModel, failing)}
-                </p>
+                <p className="hint">Runs with these models fail until the provider answers.</p>
                 {failing.map(rowOf)}
               </section>
             )}
@@ -175,7 +173,9 @@ function ProviderRow({ provider, uses, onTask }: ProviderRowProps) {
           </Button>
           {mayChange && (
             <>
-              <IconButton label={`Change ${name}`} icon="pen" onClick={() => onTask({ type: 'change', provider })} />
+              <Button aria-label={`Change ${name}`} onClick={() => onTask({ type: 'change', provider })}>
+                Change
+              </Button>
               <IconButton label={`Delete ${name}`} icon="bin" onClick={() => onTask({ type: 'delete', name })} />
             </>
           )}
@@ -184,7 +184,7 @@ function ProviderRow({ provider, uses, onTask }: ProviderRowProps) {
       <div className="provider-body">
         {!ready && trial.result === null && (
           <p className="bad">
-            Cannot be called: {notReadyReason} {remedyOf(provider)}
+            Cannot be called: {notReadyReason} {remedyOf(provider, notReadyReason ?? '')}
           </p>
         )}
         {ready && name !== 'demo' && provider.models.length === 0 && (
@@ -228,11 +228,6 @@ function wordsOfDefault(defaultModel: string, failing: readonly Provider[]): str
   if (defaultModel !== 'demo') return `New agents use ${defaultModel} unless you choose another model.`
   return 'New agents use the scripted model demo until a well-known provider has answered with your key. You can choose any other model for each agent.'
 }
-
-const remedyOf = ({ fromEnvironment }: Provider) =>
-  fromEnvironment
-    ? 'The environment of the server sets the key and the address: correct them there, or test another model.'
-    : 'Correct the key or the address with the pen button, or test another model.'
 
 function wordsOfNoModels({ baseUrl }: Provider): string {
   const isVersionless = baseUrl !== null && !/\/v\d\w*\/?$/.test(baseUrl)
@@ -295,7 +290,9 @@ function useTrial(provider: Provider) {
     setResult({ ok, words: ok ? `${tested} answered in ${took}: ${text}` : `${tested} did not answer: ${text}` })
   })
   const called =
-    result === null || result.ok || name === 'demo' ? result?.words : `${result.words} ${remedyOf(provider)}`
+    result === null || result.ok || name === 'demo'
+      ? result?.words
+      : `${result.words} ${remedyOf(provider, result.words)}`
   const words = called ?? (test.isBusy ? `Calling ${model}…` : '')
   return { start: test.start, isBusy: test.isBusy, error: test.error, result, words }
 }

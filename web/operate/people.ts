@@ -67,6 +67,7 @@ export const FIRST_AGENTS = [
 /** Messages that a person can send in the example space, in this order. */
 export const SUGGESTIONS = ['Who is here?', 'Will there be frost tonight?', 'Order two rolls of fleece']
 
+const NAME = 'Garden'
 const DESCRIPTION = 'Three agents that look after a garden'
 const DEMO_DESCRIPTION = 'Three scripted agents that look after a garden. Admins add real models under Models.'
 /** The token is valid for as long as a session. */
@@ -81,18 +82,19 @@ export interface Scene {
 }
 
 /**
- * Returns the newest example space among the viewer's spaces; null if there is none.
- * @param humanId the person who must be a member of it; null for any person
+ * Returns the newest scene in the viewer's spaces, or the oldest if all were renamed; null if there is none.
+ * @param humanId the person who must be a member of the scene; null for any person
  */
 export function sceneIn({ spaces }: ConsoleDescribedSpacesQuery, humanId: string | null): Scene | null {
-  for (const { node } of spaces.edges) {
-    if (node.description !== DESCRIPTION && node.description !== DEMO_DESCRIPTION) continue
+  const scenes = spaces.edges.flatMap(({ node }): Scene[] => {
+    if (node.description !== DESCRIPTION && node.description !== DEMO_DESCRIPTION) return []
     const person = node.members.find(({ id, kind }) => (humanId === null ? kind === 'HUMAN' : id === humanId))
-    if (person === undefined) continue
+    if (person === undefined) return []
     const others = node.members.filter(({ id }) => id !== person.id).map(({ name }) => name)
-    return { spaceId: node.id, name: node.name, person, others }
-  }
-  return null
+    return [{ spaceId: node.id, name: node.name, person, others }]
+  })
+  // Copies of a scene have the same description, but another name.
+  return scenes.find(({ name }) => name === NAME) ?? scenes.at(-1) ?? null
 }
 
 /** Like `sceneIn`, but reads the current spaces from the server. */
@@ -114,7 +116,7 @@ export async function createScene(connection: Connection, own: Connection, model
     memberIds.push(created.id)
     isScripted = created.model === 'demo'
   }
-  const input = { name: 'Garden', description: isScripted ? DEMO_DESCRIPTION : DESCRIPTION, memberIds }
+  const input = { name: NAME, description: isScripted ? DEMO_DESCRIPTION : DESCRIPTION, memberIds }
   const made = await own.ask(CREATE_SPACE, { input })
   const spaceId = payloadOf(made.createSpace, 'CreateSpacePayload').space.id
   suggest(spaceId, SUGGESTIONS)

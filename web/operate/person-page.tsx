@@ -110,7 +110,7 @@ function PersonAddress({ person: { id, name, email } }: PersonProps) {
   })
   return (
     <section className="block card">
-      <h2>E-mail address</h2>
+      <h2>Email address</h2>
       <Form
         label={`Address of ${name}`}
         submit="Set address"

@@ -45,7 +45,28 @@ export const placeOf = ({ name, api, baseUrl }: Pick<Provider, 'name' | 'api' | 
 export const isSet = ({ name, fromEnvironment, hasKey, baseUrl }: Provider) =>
   name === 'demo' || fromEnvironment || hasKey || baseUrl !== null
 
-/** Sorts the configured providers: those that can be called, `demo` last, and those that cannot. */
+const NOT_REACHED =
+  /^(?:Nothing answers|The server found no address|Could not connect|The provider did not answer)|Cannot connect to API/
+const KEY_REFUSED = /\bapi[ _-]?key\b|\bunauthori[sz]ed\b|\bauthentication\b/i
+
+/** Returns what an admin can do about a provider that cannot be called, by the reason. */
+export function remedyOf(
+  { name, fromEnvironment }: Pick<Provider, 'name' | 'fromEnvironment'>,
+  reason: string,
+): string {
+  if (fromEnvironment)
+    return 'The environment of the server sets the key and the address: correct them there, or test another model.'
+  if (NOT_REACHED.test(reason)) {
+    const local = KNOWN.find((known) => known.name === name && known.isLocal)
+    const words =
+      local === undefined ? 'Check that it is reachable from the server' : `Start ${local.words} ${LOCAL_WORDS}`
+    return `${words}, or correct the address with “Change”.`
+  }
+  if (KEY_REFUSED.test(reason)) return 'The provider did not accept the key: enter another with “Change”.'
+  return 'Correct the key or the address with “Change”, or test another model.'
+}
+
+/** Providers that are set up: those that can be called, `demo` last, and those that cannot. */
 export function sortedProviders(providers: readonly Provider[]): { ready: Provider[]; failing: Provider[] } {
   const ready = providers.filter((one) => isSet(one) && one.ready)
   return {

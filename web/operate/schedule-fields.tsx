@@ -252,6 +252,8 @@ export function formatIn(timeZone: string): Intl.DateTimeFormat {
     month: 'short',
     hour: '2-digit',
     minute: '2-digit',
+    // As in the words of schedules: “at 08:00”.
+    hourCycle: 'h23',
     timeZone,
   })
 }

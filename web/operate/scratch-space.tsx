@@ -20,8 +20,8 @@ interface Agent {
   name: string
 }
 
-/** The default name of the person as whom an operator posts. */
-const OWN_NAME = 'Operator'
+/** The name of the person as whom an operator tries agents. */
+const OWN_NAME = 'Tester'
 const NOBODY_YET = ''
 
 /** A chat next to an agent's settings in which a person can try the agent. */
@@ -61,11 +61,11 @@ export function ScratchSpace({ agent }: { agent: Agent }) {
 
 /** Asks as whom to post, because operators are not members of spaces. */
 function Begin({ agent, onBegin }: { agent: Agent; onBegin(scratch: Scratch): void }) {
-  const { connection } = useSession()
+  const { connection, humanId: viewerId } = useSession()
   const ask = useAsk(HUMANS, { search: null, after: null })
   const people = (ask.data?.humans.edges ?? []).flatMap(({ node }) => (node.erasedAt === null ? [node] : []))
   const [chosen, setChosen] = useState<string | null>(null)
-  const own = people.find(({ name }) => name === OWN_NAME)
+  const own = people.find(({ id }) => id === viewerId) ?? people.find(({ name }) => name === OWN_NAME)
   const humanId = chosen ?? own?.id ?? NOBODY_YET
   const begin = useDo(async (values: FormData) => {
     const name = textIn(values, 'name') ?? OWN_NAME

@@ -10,6 +10,8 @@ interface SecretProps {
   until?: string
 }
 
+const isLocalAddress = (value: string) => /^https?:\/\/(localhost|127\.0\.0\.1|\[::1\])[:/]/.test(value)
+
 /** A value to copy and pass on. */
 export function Secret({ label, value, isOnce = false, until }: SecretProps) {
   return (
@@ -17,6 +19,9 @@ export function Secret({ label, value, isOnce = false, until }: SecretProps) {
       <span className="secret-label">{label}</span>
       <code>{value}</code>
       <CopyButton what="it" look="button" text={() => value} />
+      {isLocalAddress(value) && (
+        <p className="hint">This link works on this computer only. For others, the operator sets PARLEY_PUBLIC_URL.</p>
+      )}
       {(isOnce || until !== undefined) && (
         <p className="hint">
           {isOnce && 'Shown only once. Copy it now.'}{' '}

@@ -3,6 +3,7 @@ import { payloadOf } from '../../client/index.ts'
 import { useDo } from '../ask.ts'
 import { graphql } from '../graphql.ts'
 import { useSession } from '../session.tsx'
+import { useSignInWays } from '../shell/sign-in-ways.ts'
 import { Form, TextField, textIn } from '../ui/field.tsx'
 
 const CHANGE_EMAIL = graphql(`
@@ -17,7 +18,8 @@ const CHANGE_EMAIL = graphql(`
 
 /** Changes the viewer's own address. The change takes effect when the link sent to the new address has been opened. */
 export function ChangeEmail({ human }: { human: { id: string; email: string | null } }) {
-  const { connection } = useSession()
+  const { connection, isAdmin } = useSession()
+  const hasMail = useSignInWays()?.mail ?? true
   const [status, setStatus] = useState('')
   const change = useDo(async (values: FormData) => {
     setStatus('')
@@ -27,12 +29,22 @@ export function ChangeEmail({ human }: { human: { id: string; email: string | nu
     const isChanged = current?.toLowerCase() === email.toLowerCase()
     setStatus(isChanged ? 'Saved.' : `Open the link that is emailed to ${email}, in this browser, to confirm it.`)
   })
+  // Only admins may set an address that nobody has confirmed.
+  if (!hasMail && !isAdmin) {
+    return (
+      <section className="block card">
+        <h2>Email address</h2>
+        <p>{human.email ?? 'None.'}</p>
+        <p className="hint">This server sends no email, so it cannot confirm an address. An admin can set yours.</p>
+      </section>
+    )
+  }
   return (
     <section className="block card">
-      <h2>E-mail address</h2>
+      <h2>Email address</h2>
       <Form
-        label="E-mail address"
-        submit="Change the address"
+        label="Email address"
+        submit={human.email === null ? 'Add the address' : 'Change the address'}
         isBusy={change.isBusy}
         error={change.error}
         onSubmit={change.start}
@@ -44,7 +56,7 @@ export function ChangeEmail({ human }: { human: { id: string; email: string | nu
           required
           maxLength={254}
           defaultValue={human.email ?? ''}
-          hint="You sign in with this address and get notifications there. Admins can see it, other people cannot."
+          hint={`${hasMail ? 'You sign in with this address and get notifications there.' : 'Kept for later: this server sends no email.'} Admins can see it, other people cannot.`}
         />
         <p role="status" className="hint">
           {status}

@@ -59,9 +59,12 @@ function Person({ human }: { human: NonNullable<Viewer['human']> }) {
         <SelectField
           label="Time zone"
           name="timeZone"
-          defaultValue={human.timeZone ?? ''}
-          options={[['', 'not set'], ...zones.map((zone) => [zone, zone] as const)]}
-          hint="Plans are shown in this time zone."
+          defaultValue={human.timeZone ?? HERE}
+          options={[
+            ['', 'not set'],
+            ...zones.map((zone) => [zone, zone === HERE ? `${zone} (this browser)` : zone] as const),
+          ]}
+          hint="Agents’ plans and reminders are shown in this time zone."
         />
         <CheckField
           label="Show others when I am online and when I am typing"

@@ -14,7 +14,11 @@ interface SessionListProps {
 export function SessionList({ sessions, whom, isBusy, onEnd }: SessionListProps) {
   return (
     <>
-      {sessions.length === 0 && <p className="hint">No browser keeps {whom} signed in.</p>}
+      {sessions.length === 0 && (
+        <p className="hint">
+          {whom === 'you' ? 'No browser is signed in. This tab uses a token.' : `No browser is signed in as ${whom}.`}
+        </p>
+      )}
       <ul className="rows">
         {sessions.map(({ id, device, lastUsedAt, current, actingAdmin }) => (
           <li key={id} className="plain-row">

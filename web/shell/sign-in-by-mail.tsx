@@ -55,7 +55,7 @@ export function SignInByMail() {
       onSubmit={(values) => void request(textIn(values, 'email') ?? '')}
     >
       <TextField
-        label="E-mail address"
+        label="Email address"
         name="email"
         type="email"
         required

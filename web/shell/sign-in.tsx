@@ -15,15 +15,20 @@ interface SignInProps {
 }
 
 const REASONS = {
-  token: 'The server does not accept this token. It may have been revoked or have expired.',
+  token: 'This token is not valid. Check that you copied all of it. A token can also have expired or been revoked.',
   session: 'Your session has ended. Sign in again.',
 }
+
+/** The last token that was entered. It stays in its field if the server refuses it. */
+let enteredToken = ''
 
 /** Offers the ways to sign in. If there is another way, the token field is collapsed, because most people have no token. */
 export function SignIn({ onToken, refused }: SignInProps) {
   const isJoining = isJoinLink()
   const ways = useSignInWays()
-  const byToken = <SignInByToken isJoining={isJoining} onToken={onToken} />
+  const byToken = (
+    <SignInByToken isJoining={isJoining} onToken={onToken} entered={refused === 'token' ? enteredToken : ''} />
+  )
   return (
     <EntryCard title={isJoining ? 'Join a space' : 'Rooms for people and agents'}>
       {isJoining ? (
@@ -71,14 +76,18 @@ export function SignIn({ onToken, refused }: SignInProps) {
 
 interface SignInByTokenProps {
   isJoining: boolean
+  /** The first value of the field. */
+  entered: string
   onToken(token: string): void
 }
 
-/** Signs in with a token. The operator's token is stored on the server's machine. */
-function SignInByToken({ isJoining, onToken }: SignInByTokenProps) {
+/** Signs in with a token. The operator's token is on the server's machine. */
+function SignInByToken({ isJoining, entered, onToken }: SignInByTokenProps) {
   const submit = (values: FormData) => {
     const token = textIn(values, 'token')
-    if (token !== null) onToken(token)
+    if (token === null) return
+    enteredToken = token
+    onToken(token)
   }
   return (
     <Form label="Sign in" submit="Sign in" isBusy={false} error={null} onSubmit={submit}>
@@ -86,6 +95,7 @@ function SignInByToken({ isJoining, onToken }: SignInByTokenProps) {
         label="Token"
         name="token"
         type="password"
+        defaultValue={entered}
         required
         spellCheck={false}
         hint={

@@ -28,25 +28,31 @@ function policyOf(page: string): string {
   )
 }
 
-const FIRST_QUERY = `# Welcome to Parley. Type your token into the
+const FIRST_QUERY = `# Welcome to Parley. The bar above says whether
+# this browser is signed in to the console: then
+# run this query. Otherwise type a token into the
 # Headers pane below:
 #   { "Authorization": "Bearer <token>" }
-# then run this query. From then on every tab of
-# this page sends the token, and the documentation
-# is available. The token is not stored, not even
-# in this browser.
+# From then on every tab of this page sends the
+# token, and the documentation is available. The
+# token is not stored, not even in this browser.
 {
   viewer { scope unreadCount }
-  spaces(first: 10) { edges { node { id name members { name kind } } } }
+  spaces(first: 10) {
+    edges {
+      node { id name members { name kind } }
+    }
+  }
 }
 `
 
 /**
- * A script that runs in the page before GraphiQL. It remembers the Authorization header that was last entered in a
- * Headers pane, and adds it to requests from tabs without one. It delays the introspection query until a token has
- * been entered. The token stays in the page; the script deletes tokens that older versions stored.
+ * A script that runs before GraphiQL in its page. It adds the Authorization header that was last entered in a
+ * Headers pane to requests of tabs without one; without any, requests use the session cookie of the browser. It delays
+ * the introspection query until there is a session or a token. The token stays in the page; the script deletes tokens
+ * that older versions stored.
  */
-const KEEP_AUTHORIZATION = `<script>
+const signIn = (basePath: string) => `<script>
   for (const key of ['graphiql:headers', 'graphiql:shouldPersistHeaders']) localStorage.removeItem(key)
   const ask = window.fetch.bind(window)
   let authorization = null
@@ -62,8 +68,21 @@ const KEEP_AUTHORIZATION = `<script>
       if (String(init.body).includes('IntrospectionQuery')) await isKnown
       if (authorization) headers.set('authorization', authorization)
     }
-    return ask(resource, { ...init, headers })
+    if (headers.has('authorization')) return ask(resource, { ...init, headers })
+    headers.set('x-parley-csrf', '1')
+    return ask(resource, { ...init, headers, credentials: 'same-origin' })
   }
+  const showSession = async () => {
+    const headers = { 'x-parley-csrf': '1', 'content-type': 'application/json' }
+    const { scope } = await (await ask('${basePath}/auth/session', { headers })).json()
+    if (scope === null) return
+    known()
+    const body = JSON.stringify({ query: '{ viewer { human { name } } }' })
+    const answer = await (await ask('${basePath}${GRAPHQL_PATH}', { method: 'POST', headers, body })).json()
+    const name = answer.data?.viewer.human?.name ?? 'the operator'
+    document.querySelector('.parley-session').textContent = ' · You are signed in as ' + name + '.'
+  }
+  addEventListener('DOMContentLoaded', () => showSession().catch(() => {}))
 </script>`
 
 /** The HTML of a bar above GraphiQL with a link to the console. */
@@ -73,7 +92,7 @@ const linkToConsole = (basePath: string) => `<style>
   .parley-bar { padding: 6px 16px; font: 14px system-ui, sans-serif; background: #2b2f3a; color: #fff }
   .parley-bar a { color: #c7c8ff }
 </style>
-<nav class="parley-bar" aria-label="Parley">Parley’s API · <a href="${basePath}/">Console</a></nav>`
+<nav class="parley-bar" aria-label="Parley">Parley’s API · <a href="${basePath}/">Console</a><span class="parley-session"> · Not signed in: enter a token in the Headers pane.</span></nav>`
 
 /**
  * Serves GraphiQL, which then sends no requests to other hosts. Its subscriptions use server-sent events over POST,
@@ -95,7 +114,7 @@ export function createGraphiql(basePath: string): Handler {
       shouldPersistHeaders: false,
     })
     const plain = rendered
-      .replace('<head>', () => `<head>${KEEP_AUTHORIZATION}`)
+      .replace('<head>', () => `<head>${signIn(basePath)}`)
       .replace(/<body[^>]*>/, (body) => `${body}${linkToConsole(basePath)}`)
     const etag = `"${createHash('sha256').update(plain).digest('base64url')}"`
     return { plain, zipped: await promisify(gzip)(plain), etag, policy: policyOf(plain) }

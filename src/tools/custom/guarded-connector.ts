@@ -19,7 +19,9 @@ export interface AddressGuardOptions {
 export class BlockedAddressError extends Error {
   constructor(hostname: string) {
     // The message omits the address, because the address of an internal host name must not be revealed.
-    super(`The address of "${hostname}" is not allowed.`)
+    super(
+      `The address of "${hostname}" is private. To allow private addresses, the operator sets PARLEY_ALLOW_PRIVATE_TOOLS=true.`,
+    )
   }
 }
 

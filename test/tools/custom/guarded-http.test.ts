@@ -73,7 +73,11 @@ function get(url: string, options: Partial<GuardedRequest> = {}, by: GuardedHttp
   return by.send({ method: 'GET', url, timeoutMs: 5_000, ...options })
 }
 
-const BLOCKED = { type: 'failure', code: 'BLOCKED_ADDRESS', message: expect.stringMatching(/is not allowed\.$/) }
+const BLOCKED = {
+  type: 'failure',
+  code: 'BLOCKED_ADDRESS',
+  message: expect.stringMatching(/is private\. .*PARLEY_ALLOW_PRIVATE_TOOLS=true\.$/),
+}
 
 describe('a guarded exchange', () => {
   test('sends the given request and returns the response', async () => {
@@ -257,7 +261,8 @@ describe('the URL of a request', () => {
 
   test('is not revealed by the error for a name', async () => {
     expect(await get('http://private.test/')).toMatchObject({
-      message: 'The address of "private.test" is not allowed.',
+      message:
+        'The address of "private.test" is private. To allow private addresses, the operator sets PARLEY_ALLOW_PRIVATE_TOOLS=true.',
     })
   })
 

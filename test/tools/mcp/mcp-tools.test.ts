@@ -252,7 +252,11 @@ describe('an MCP server that is down', () => {
     const strict = createMcpTools({ http: guarded, clock })
     const { failed } = await strict.list([access()])
     expect(failed).toEqual([
-      { serverName: 'math', toolName: null, reason: 'The address of "127.0.0.1" is not allowed.' },
+      {
+        serverName: 'math',
+        toolName: null,
+        reason: expect.stringMatching(/^The address of "127\.0\.0\.1" is private\. .*PARLEY_ALLOW_PRIVATE_TOOLS/),
+      },
     ])
     await strict.close()
     await guarded.close()
