@@ -48,7 +48,7 @@ export function firstMembers({ memberships, formerMembers, space, messages, audi
   const changes = audit
     .filter(({ action }) => isJoin(action) || action === 'removeMember')
     .toSorted((a, b) => Date.parse(a.at) - Date.parse(b.at))
-  // Whoever joins by a link is the actor.
+  // If a person joins by a link, the entry names no member, because the person is the actor.
   const memberOf = ({ detail, actorId }: (typeof changes)[number]) =>
     ((detail as JsonObject)['entityId'] ?? actorId) as string | null
   const left: { entityId: string; at: string }[] = []
