@@ -67,13 +67,21 @@ function Waiting({ call }: { call: WaitingCall }) {
               in <Link href={`/spaces/${message.space.id}#${message.id}`}>{message.space.name}</Link>
             </>
           )}
-          {run !== null && <p className="why">Started by: {plainLine(run.triggerSummary)}</p>}
+          {run !== null && <p className="why">{wordsOfTrigger(run.triggerSummary, message?.space.name)}</p>}
         </div>
         <Moment at={createdAt} />
       </header>
       <CallCard call={call} />
     </li>
   )
+}
+
+/** `Ada asked: “Order two rolls”` for a message in the space that the line above names. */
+function wordsOfTrigger(summary: string, spaceName: string | undefined): string {
+  const line = plainLine(summary)
+  const [sender = '', text] = line.split(` in "${spaceName}": "`)
+  if (text === undefined || !text.endsWith('"')) return `Started by: ${line}`
+  return `${sender} asked: “${text.slice(0, -1)}”`
 }
 
 /** Asks the browser for permission to notify, unless it was asked before. */
