@@ -66,6 +66,7 @@ export const FIRST_AGENTS = [
 /** Messages that a person may send in the scene, in this order. */
 export const SUGGESTIONS = ['Who is here?', 'Will there be frost tonight?', 'Order two rolls of fleece']
 
+const SCENE_NAME = 'Garden'
 const DESCRIPTION = 'Three agents that look after a garden'
 const DEMO_DESCRIPTION = 'Three scripted agents that look after a garden. Admins add real models under Models.'
 /** As long as a session. */
@@ -80,12 +81,15 @@ export interface Scene {
 }
 
 /**
- * Returns the newest scene in the viewer's spaces; null if there is none.
+ * Returns the newest scene in the viewer's spaces, or if it was renamed, the oldest one, because the others may be copies.
+ * Null if there is none.
  * @param humanId the person who must be a member of the scene; null for any person
  */
 export function sceneIn({ spaces }: ConsoleDescribedSpacesQuery, humanId: string | null): Scene | null {
-  for (const { node } of spaces.edges) {
-    if (node.description !== DESCRIPTION && node.description !== DEMO_DESCRIPTION) continue
+  const scenes = spaces.edges
+    .map(({ node }) => node)
+    .filter(({ description }) => description === DESCRIPTION || description === DEMO_DESCRIPTION)
+  for (const node of [...scenes.filter(({ name }) => name === SCENE_NAME), ...scenes.toReversed()]) {
     const person = node.members.find(({ id, kind }) => (humanId === null ? kind === 'HUMAN' : id === humanId))
     if (person === undefined) continue
     const others = node.members.filter(({ id }) => id !== person.id).map(({ name }) => name)
@@ -112,7 +116,7 @@ export async function createScene(connection: Connection, own: Connection, model
     memberIds.push(created.id)
     isScripted = created.model === 'demo'
   }
-  const input = { name: 'Garden', description: isScripted ? DEMO_DESCRIPTION : DESCRIPTION, memberIds }
+  const input = { name: SCENE_NAME, description: isScripted ? DEMO_DESCRIPTION : DESCRIPTION, memberIds }
   const made = await own.ask(CREATE_SPACE, { input })
   const spaceId = payloadOf(made.createSpace, 'CreateSpacePayload').space.id
   suggest(spaceId, SUGGESTIONS)
