@@ -53,6 +53,8 @@ const USES = [
   ['50', '50'],
 ] as const
 
+const isOnlyHere = (url: string) => ['localhost', '127.0.0.1', '[::1]'].includes(new URL(url).hostname)
+
 /** The links with which people join a space by themselves. */
 export function JoinLinks({ spaceId }: { spaceId: string }) {
   const { connection } = useSession()
@@ -75,7 +77,7 @@ export function JoinLinks({ spaceId }: { spaceId: string }) {
       <h3>Join links</h3>
       <p className="hint">
         Everybody with an account on this server who has the link can join, and can then read all messages, including
-        earlier ones. A link also ends when its creator leaves the space, and all links end when a person is removed.
+        earlier ones.
       </p>
       {links.length === 0 && data !== undefined && <p className="hint">There is no valid link now.</p>}
       <ul className="member-list">
@@ -83,6 +85,11 @@ export function JoinLinks({ spaceId }: { spaceId: string }) {
           <li key={id}>
             <span className="grow">
               <Secret label="Join link" value={url} />
+              {isOnlyHere(url) && (
+                <small>
+                  This link opens on this computer only. To invite others, the operator sets PARLEY_PUBLIC_URL.
+                </small>
+              )}
               <span className="link-foot">
                 <small className="grow">
                   Used {uses}
@@ -125,6 +132,9 @@ export function JoinLinks({ spaceId }: { spaceId: string }) {
             <SelectField label="Valid for" name="duration" options={DURATIONS} defaultValue={WEEK} />
             <SelectField label="People who can join" name="maxUses" options={USES} />
           </div>
+          <p className="hint">
+            A link also ends when its creator leaves the space, and all links end when a person is removed.
+          </p>
         </Form>
       </Folded>
     </section>
