@@ -50,15 +50,14 @@ describe.skipIf(!hasBrowser)('a space in the console', () => {
     await page.mouse.wheel(0, -900)
     await page.getByRole('button', { name: 'To the end' }).waitFor(PATIENCE)
     await say('I have read that.')
-    await page.waitForFunction(
-      () => {
-        const box = [...document.querySelectorAll('article')].at(-1)?.getBoundingClientRect()
-        return box !== undefined && box.bottom < innerHeight
-      },
-      null,
-      PATIENCE,
-    )
-    expect(await message('I have read that.').isVisible()).toBe(true)
+    const sent = message('I have read that.')
+    await sent.waitFor(PATIENCE)
+    const field = page.getByRole('textbox', { name: 'Message' })
+    const isAboveField = async () => {
+      const [shown, below] = [await sent.boundingBox(), await field.boundingBox()]
+      return shown !== null && below !== null && shown.y > 0 && shown.y + shown.height <= below.y
+    }
+    await expect.poll(isAboveField, PATIENCE).toBe(true)
   }, 90_000)
 
   test('an empty space offers to add an agent, which opens the details at that field', async () => {
