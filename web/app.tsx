@@ -1,4 +1,4 @@
-import { lazy, Suspense, useCallback, useEffect, useState } from 'react'
+import { lazy, type ReactNode, Suspense, useCallback, useEffect, useState } from 'react'
 import { Redirect, Route, Switch, useLocation } from 'wouter'
 import { useLive } from '../client/react.ts'
 import { useNotifications } from './decide/notifications.ts'
@@ -7,10 +7,8 @@ import { Notices } from './notify/notices.tsx'
 import { SessionProvider, signInWith, useCredential, useSession } from './session.tsx'
 import { signInLinkPath, startLinkPath } from './shell/link-paths.ts'
 import { PageHead, SideBarContext } from './shell/page-head.tsx'
-import { Palette } from './shell/palette.tsx'
 import { takeReturnPath } from './shell/return-path.ts'
 import { SideBar } from './shell/side-bar.tsx'
-import { NewSpace } from './talk/new-space.tsx'
 import { SpacePage } from './talk/space-page.tsx'
 import { OutboxProvider } from './talk/unsent-list.tsx'
 import { Boundary } from './ui/boundary.tsx'
@@ -39,6 +37,8 @@ const SignIn = lazy(() => import('./shell/sign-in.tsx').then(({ SignIn: page }) 
 const SignInLink = lazy(() => import('./shell/sign-in-link.tsx').then(({ SignInLink: page }) => ({ default: page })))
 const StartLink = lazy(() => import('./shell/start-link.tsx').then(({ StartLink: page }) => ({ default: page })))
 const ModelsPage = lazy(() => import('./operate/models-page.tsx').then(({ ModelsPage: page }) => ({ default: page })))
+const Palette = lazy(() => import('./shell/palette.tsx').then(({ Palette: dialog }) => ({ default: dialog })))
+const NewSpace = lazy(() => import('./talk/new-space.tsx').then(({ NewSpace: dialog }) => ({ default: dialog })))
 const SearchPage = lazy(() => import('./search/search-page.tsx').then(({ SearchPage: page }) => ({ default: page })))
 const ProfilePage = lazy(() =>
   import('./profile/profile-page.tsx').then(({ ProfilePage: page }) => ({ default: page })),
@@ -177,10 +177,26 @@ function Shell() {
           </Boundary>
         </main>
         <Notices />
-        <Palette open={isSearching} onOpenChange={setSearching} onNewSpace={makeSpace} />
-        <NewSpace open={isMaking} onOpenChange={setMaking} person={person} onMade={() => setSideOpen(false)} />
+        <Opened isOpen={isSearching}>
+          <Palette open={isSearching} onOpenChange={setSearching} onNewSpace={makeSpace} />
+        </Opened>
+        <Opened isOpen={isMaking}>
+          <NewSpace open={isMaking} onOpenChange={setMaking} person={person} onMade={() => setSideOpen(false)} />
+        </Opened>
       </div>
     </SideBarContext>
+  )
+}
+
+/** Loads a dialog when it is opened for the first time. Afterwards the dialog stays, so that it can close gradually. */
+function Opened({ isOpen, children }: { isOpen: boolean; children: ReactNode }) {
+  const [wasOpen, setWasOpen] = useState(isOpen)
+  if (isOpen && !wasOpen) setWasOpen(true)
+  if (!isOpen && !wasOpen) return null
+  return (
+    <Boundary what="dialog" version={isOpen}>
+      <Suspense>{children}</Suspense>
+    </Boundary>
   )
 }
 

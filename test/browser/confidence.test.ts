@@ -19,7 +19,7 @@ describe.skipIf(!hasBrowser)('confidential spaces in the console', () => {
   const widthOf = ({ page }: ConsolePage) => page.evaluate('document.documentElement.scrollWidth')
 
   async function openDetails({ page }: ConsolePage) {
-    await page.getByRole('button', { name: 'About this space' }).click(PATIENCE)
+    await page.getByRole('button', { name: /members, details/ }).click(PATIENCE)
     return page.getByRole('dialog').getByRole('region', { name: 'Confidentiality' })
   }
 

@@ -90,6 +90,14 @@ describe.skipIf(!hasBrowser)('why and copies in the console', () => {
     await copying.getByLabel('Name of the copy').fill('Sandbox', PATIENCE)
     await copying.getByRole('button', { name: 'Copy this space' }).click()
     await page.getByRole('heading', { name: 'Sandbox', level: 1 }).waitFor(PATIENCE)
+    // Agents with equal names share a line when members are chosen.
+    await page.getByRole('button', { name: 'New space' }).click()
+    await page
+      .getByRole('dialog', { name: 'New space' })
+      .getByRole('button', { name: /^\d more with this name$/ })
+      .waitFor(PATIENCE)
+    await page.keyboard.press('Escape')
+    await page.getByText(/^Copy of .+, made on .+\. Its agents are copies too\.$/).waitFor(PATIENCE)
     await page.getByRole('article').filter({ hasText: 'Good day.' }).waitFor(PATIENCE)
     expect(await violations()).toEqual([])
   }, 90_000)

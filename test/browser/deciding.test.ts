@@ -172,7 +172,7 @@ describe.skipIf(!hasBrowser)('decisions in the console', () => {
     await form.getByLabel('Quantity', { exact: true }).selectOption('AT_MOST')
     await form.getByText('1 of the last 3 calls').waitFor(PATIENCE)
     await form.getByText('Quantity: at most 2').waitFor(PATIENCE)
-    await form.getByLabel('Sum of', { exact: true }).selectOption('quantity')
+    await form.getByLabel('Limit the sum of', { exact: true }).selectOption('quantity')
     await form.getByLabel('Sum of Quantity, at most').fill('4')
     await form.getByLabel('Number of calls').fill('5')
     expect(await shown.violations()).toEqual([])

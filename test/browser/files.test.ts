@@ -105,7 +105,7 @@ describe.skipIf(!hasBrowser)('files in the console', () => {
     await page.keyboard.press('Escape')
     await large.waitFor({ ...PATIENCE, state: 'detached' })
 
-    await page.getByRole('button', { name: 'About this space' }).click(PATIENCE)
+    await page.getByRole('button', { name: /members, details/ }).click(PATIENCE)
     const about = page.getByRole('dialog', { name: 'About Barn' })
     await about.getByText('Files of this space').click(PATIENCE)
     const listed = about.getByRole('list', { name: 'Files' }).getByRole('link')

@@ -52,7 +52,9 @@ describe.skipIf(!hasBrowser)('editing, reacting, quoting and deleting in the con
     const menu = page.getByRole('menu', { name: 'Message actions' })
     await menu.waitFor(PATIENCE)
     expect(await menu.getByRole('menuitem').allTextContents()).toEqual(
-      ['React…', 'Reply in thread', 'Quote', 'Copy text', 'Copy link', 'Why?'].map((words) => ` ${words}`),
+      ['React…', 'Reply in thread', 'Quote', 'Copy text', 'Copy link', 'Why?', 'Copy the space up to here…'].map(
+        (words) => ` ${words}`,
+      ),
     )
     expect(await violations()).toEqual([])
     await page.keyboard.press('Escape')

@@ -94,7 +94,7 @@ describe.skipIf(!hasBrowser)('notifications in the console', () => {
 
     await page.getByRole('link', { name: new RegExp(space.name) }).click()
     await page.getByRole('button', { name: 'About this space' }).click(PATIENCE)
-    await page.getByLabel('Notify me of').selectOption({ label: 'Only decisions' })
+    await page.getByLabel('Notify me of').selectOption({ label: 'Only requests for my decision' })
     await until('the level is saved', async () => {
       const levels = await parley.app.domain.notifications.levelsOf([{ humanId: ada.id, spaceId: space.id }])
       return levels.get(ada.id)?.get(space.id) === 'NOTHING'

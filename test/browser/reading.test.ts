@@ -59,7 +59,7 @@ describe.skipIf(!hasBrowser)('read positions and drafts', () => {
     await removal.getByText('All join links of this space stop working.').waitFor(PATIENCE)
     await removal.getByRole('button', { name: 'Remove', exact: true }).click()
     await page.getByRole('button', { name: 'Remove Bob' }).waitFor({ ...PATIENCE, state: 'detached' })
-    const leave = page.getByRole('button', { name: 'Leave this space' })
+    const leave = page.getByRole('button', { name: 'Leave this space…' })
     const question = page.getByRole('dialog', { name: 'Leave Cellar?' })
     await leave.click(PATIENCE)
     await question.getByText('a member or an admin has to add you again').waitFor(PATIENCE)

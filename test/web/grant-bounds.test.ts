@@ -57,7 +57,7 @@ test('limits are described in words, other schemas are not', () => {
 
 test('a limit names its property by the title of the schema, or by its name in words', () => {
   const schema = { properties: { price: { title: 'Price in euros' }, any_colour: true } }
-  expect(wordsOfLimit('price', { type: 'AT_MOST', value: 23.8 }, schema)).toBe('Price in euros: at most 23.8')
+  expect(wordsOfLimit('price', { type: 'AT_MOST', value: 23.8 }, schema)).toBe('Price in euros: at most 23.80')
   expect(wordsOfLimit('any_colour', undefined, schema)).toBe('Any colour: any value')
-  expect(wordsOfLimit('toString', { type: 'ONLY', value: true }, schema)).toBe('ToString: only true')
+  expect(wordsOfLimit('toString', { type: 'ONLY', value: true }, schema)).toBe('ToString: only yes')
 })

@@ -155,13 +155,15 @@ function DecideForm({ call, approval }: { call: ToolCall; approval: Approval }) 
   if (url !== null) return <Connect url={url} decide={decide} />
   if (mode !== 'ONE')
     return (
-      <Suspense fallback={<Loading what="the form" />}>
-        {mode === 'GRANT' ? <GrantForm call={call} onBack={back} /> : <DecideAlike calls={alike} onBack={back} />}
-      </Suspense>
+      <Editing className={mode === 'GRANT' ? 'editing' : 'alike'} onBack={back}>
+        <Suspense fallback={<Loading what="the form" />}>
+          {mode === 'GRANT' ? <GrantForm call={call} onBack={back} /> : <DecideAlike calls={alike} onBack={back} />}
+        </Suspense>
+      </Editing>
     )
   if (edited !== null && typeof schema === 'object' && schema !== null) {
     return (
-      <Editing onBack={() => setEdited(null)}>
+      <Editing className="editing" onBack={() => setEdited(null)}>
         <InputForm
           label={`Edit the input of ${call.toolName}`}
           schema={schema as Record<string, unknown>}
@@ -223,7 +225,7 @@ function callsLike(
 }
 
 /** Takes the focus when it opens, because the button that opened it no longer exists. Escape closes it. */
-function Editing({ onBack, children }: { onBack(): void; children: ReactNode }) {
+function Editing({ className, onBack, children }: { className: string; onBack(): void; children: ReactNode }) {
   const box = useRef<HTMLDivElement>(null)
   useEffect(() => box.current?.focus(), [])
   return (
@@ -231,7 +233,7 @@ function Editing({ onBack, children }: { onBack(): void; children: ReactNode }) 
     <div
       ref={box}
       tabIndex={-1}
-      className="editing"
+      className={className}
       onKeyDown={(event) => {
         if (event.key !== 'Escape') return
         // Keep Escape from also closing an open thread.

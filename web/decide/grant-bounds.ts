@@ -1,5 +1,5 @@
 import { isSameJson } from '../ui/json-text.ts'
-import { titleOf } from './property-titles.ts'
+import { titleOf, wordsOfValue } from './property-titles.ts'
 
 /** A bound of one property of a call's input. */
 export type Limit = { type: 'ONLY'; value: unknown } | { type: 'AT_MOST'; value: number }
@@ -52,7 +52,9 @@ function isWithin(limit: Limit, value: unknown): boolean {
 export function wordsOfLimit(name: string, limit: Limit | undefined, schema: unknown = null): string {
   const title = titleOf(name, schema)
   if (limit === undefined) return `${title}: any value`
-  return limit.type === 'ONLY' ? `${title}: only ${JSON.stringify(limit.value)}` : `${title}: at most ${limit.value}`
+  const { type, value } = limit
+  if (type === 'AT_MOST') return `${title}: at most ${wordsOfValue(value, title)}`
+  return `${title}: only ${typeof value === 'string' ? JSON.stringify(value) : wordsOfValue(value, title)}`
 }
 
 /** Describes a schema that `schemaOf` could have created; null for any other schema. */

@@ -1,4 +1,4 @@
-import { useState } from 'react'
+import { useEffect, useRef, useState } from 'react'
 import { payloadOf, type ToolCall } from '../../client/index.ts'
 import { useAsk, useDo } from '../ask.ts'
 import { useSession } from '../session.tsx'
@@ -64,8 +64,19 @@ export function GrantForm({ call, onBack }: GrantFormProps) {
     onBack()
   })
   const quorum = call.approval?.quorum ?? 1
+  const section = useRef<HTMLElement>(null)
+  useEffect(() => {
+    // After the list of messages has measured the form: it moves by the growth of what begins above the window.
+    let frame = requestAnimationFrame(() => {
+      frame = requestAnimationFrame(() => section.current?.scrollIntoView({ block: 'start' }))
+    })
+    return () => cancelAnimationFrame(frame)
+  }, [])
   return (
-    <section className="grant-form" aria-label={`Allow calls of ${call.toolName}`}>
+    <section ref={section} className="grant-form" aria-label={`Allow calls of ${call.toolName}`}>
+      <p>
+        <b>Allow later calls like this</b>
+      </p>
       <p className="note">
         Later calls of “{wordsOfName(call.toolName)}” by {call.agent.name}
         {space === null ? '' : ` in ${space.name}`} within all of these bounds are executed without asking.{' '}
@@ -100,10 +111,10 @@ export function GrantForm({ call, onBack }: GrantFormProps) {
         />
         {numeric.length > 0 && (
           <SelectField
-            label="Sum of"
+            label="Limit the sum of"
             value={amountProperty}
             hint="Limits the sum over all later calls, for example the price of all orders."
-            options={[['', 'nothing'], ...numeric.map((name) => [name, titleOf(name, schema)] as const)]}
+            options={[['', 'no sum'], ...numeric.map((name) => [name, titleOf(name, schema)] as const)]}
             onChange={(event) => setAmountProperty(event.target.value)}
           />
         )}

@@ -37,8 +37,8 @@ export function Grants({ spaceId = null, agentId = null, heading: Heading = 'h3'
       {ask.data === undefined && <Unanswered what="the standing grants" ask={ask} />}
       {ask.data !== undefined && grants.every((grant) => !isLive(grant)) && (
         <p className="hint">
-          None. A standing grant approves later calls of a tool in advance, within limits on input, number and time. To
-          propose one, choose “Allow calls like this…” on a call that waits for approval.
+          No standing grants. A standing grant lets an agent call a tool without asking, within limits that you set.
+          Create one with “Allow calls like this…” on a call that waits for approval.
         </p>
       )}
       <ul className="grants">
@@ -107,7 +107,7 @@ function GrantView({ grant }: { grant: ConsoleGrantFragment }) {
   return (
     <li className="grant" aria-label={`Standing grant for ${toolName}`}>
       <header>
-        <code>{toolName}</code>
+        <b title={toolName}>{wordsOfName(toolName)}</b>
         <span className="grow">
           by <Link href={`/agents/${agent.id}`}>{agent.name}</Link>
           {space !== null && (
@@ -150,7 +150,7 @@ function GrantBounds({ grant }: { grant: ConsoleGrantFragment }) {
         <li>{maxCalls === null ? `${usedCalls} calls so far` : `${usedCalls} of ${maxCalls} calls`}</li>
         {maxAmount !== null && (
           <li>
-            {usedAmount} of {maxAmount} {amountProperty}
+            {usedAmount} of {maxAmount} {wordsOfName(amountProperty ?? '')}
           </li>
         )}
       </ul>

@@ -12,12 +12,23 @@ export function titleOf(name: string, schema: unknown): string {
   return typeof title === 'string' && title.trim() !== '' ? title : wordsOfName(name)
 }
 
+const AMOUNT = /price|cost|amount|total|euro|eur\b|dollar|usd\b/i
+
+/** Returns a short value as people write it: `23.80` for an amount of money by its title, and `yes` for `true`. */
+export function wordsOfValue(value: unknown, title: string): string {
+  if (typeof value === 'boolean') return value ? 'yes' : 'no'
+  const isAmount = typeof value === 'number' && AMOUNT.test(title) && /^-?\d+\.\d{1,2}$/.test(String(value))
+  return isAmount ? value.toFixed(2) : String(value)
+}
+
 /** Describes an input in one line: `Item: Fleece, Rolls: 3`. Null if it is not an object of short values. */
 export function inputInWords(input: unknown, schema: unknown): string | null {
   if (typeof input !== 'object' || input === null || Array.isArray(input)) return null
   const entries = entriesInOrder(input, schema)
   if (entries.length === 0 || entries.some(([, value]) => typeof value === 'object')) return null
-  return entries.map(([name, value]) => `${titleOf(name, schema)}: ${value}`).join(', ')
+  return entries
+    .map(([name, value]) => `${titleOf(name, schema)}: ${wordsOfValue(value, titleOf(name, schema))}`)
+    .join(', ')
 }
 
 /** Returns the entries of a value, required properties first: the database does not keep the order of properties. */

@@ -67,7 +67,7 @@ function Waiting({ call }: { call: WaitingCall }) {
               in <Link href={`/spaces/${message.space.id}#${message.id}`}>{message.space.name}</Link>
             </>
           )}
-          {run !== null && <p className="why">Started by: {plainLine(run.triggerSummary)}</p>}
+          {run !== null && <p className="why">{wordsOfTrigger(run.triggerSummary, message?.space.name)}</p>}
         </div>
         <Moment at={createdAt} />
       </header>
@@ -76,7 +76,15 @@ function Waiting({ call }: { call: WaitingCall }) {
   )
 }
 
-/** Asks the browser for permission to show notifications, unless the person has already answered. */
+/** `Ada asked: “Order two rolls”` for a message in the space that the line above names. */
+function wordsOfTrigger(summary: string, spaceName: string | undefined): string {
+  const line = plainLine(summary)
+  const [sender = '', text] = line.split(` in "${spaceName}": "`)
+  if (text === undefined || !text.endsWith('"')) return `Started by: ${line}`
+  return `${sender} asked: “${text.slice(0, -1)}”`
+}
+
+/** Asks the browser for permission to notify, unless it was asked before. */
 function NotifyButton() {
   const [permission, setPermission] = useState(() => ('Notification' in window ? Notification.permission : 'denied'))
   if (permission !== 'default') return null

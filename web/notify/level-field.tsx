@@ -9,7 +9,7 @@ import { NOTIFY_LEVEL, SET_NOTIFY_LEVEL } from './operations.ts'
 const LEVELS = [
   ['ALL', 'Every message'],
   ['MENTIONS', 'Messages that mention me'],
-  ['NOTHING', 'Only decisions'],
+  ['NOTHING', 'Only requests for my decision'],
 ] as const
 
 /** The person's own level of notifications in a space. */

@@ -67,7 +67,7 @@ export const FIRST_AGENTS = [
 /** Messages that a person can send in the example space, in this order. */
 export const SUGGESTIONS = ['Who is here?', 'Will there be frost tonight?', 'Order two rolls of fleece']
 
-const NAME = 'Garden'
+const SCENE_NAME = 'Garden'
 const DESCRIPTION = 'Three agents that look after a garden'
 const DEMO_DESCRIPTION = 'Three scripted agents that look after a garden. Admins add real models under Models.'
 /** The token is valid for as long as a session. */
@@ -82,7 +82,8 @@ export interface Scene {
 }
 
 /**
- * Returns the newest scene in the viewer's spaces, or the oldest if all were renamed; null if there is none.
+ * Returns the newest scene in the viewer's spaces; if all scenes were renamed, the oldest, because the others can be
+ * copies. Returns null if there is none.
  * @param humanId the person who must be a member of the scene; null for any person
  */
 export function sceneIn({ spaces }: ConsoleDescribedSpacesQuery, humanId: string | null): Scene | null {
@@ -93,8 +94,7 @@ export function sceneIn({ spaces }: ConsoleDescribedSpacesQuery, humanId: string
     const others = node.members.filter(({ id }) => id !== person.id).map(({ name }) => name)
     return [{ spaceId: node.id, name: node.name, person, others }]
   })
-  // Copies of a scene have the same description, but another name.
-  return scenes.find(({ name }) => name === NAME) ?? scenes.at(-1) ?? null
+  return scenes.find(({ name }) => name === SCENE_NAME) ?? scenes.at(-1) ?? null
 }
 
 /** Like `sceneIn`, but reads the current spaces from the server. */
@@ -116,7 +116,7 @@ export async function createScene(connection: Connection, own: Connection, model
     memberIds.push(created.id)
     isScripted = created.model === 'demo'
   }
-  const input = { name: NAME, description: isScripted ? DEMO_DESCRIPTION : DESCRIPTION, memberIds }
+  const input = { name: SCENE_NAME, description: isScripted ? DEMO_DESCRIPTION : DESCRIPTION, memberIds }
   const made = await own.ask(CREATE_SPACE, { input })
   const spaceId = payloadOf(made.createSpace, 'CreateSpacePayload').space.id
   suggest(spaceId, SUGGESTIONS)

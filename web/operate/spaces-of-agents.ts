@@ -6,11 +6,13 @@ type Named = { id: string; name: string }
 interface SpacesOfAgents {
   get(agentId: string): readonly Named[]
   others(agentId: string): readonly Named[]
+  /** Returns the position of the oldest space with the agent, from the newest; -1 if there is none. */
+  ageOf(agentId: string): number
 }
 
 /**
- * Looks up the viewer's spaces by agent, among the newest 100 spaces.
- * @returns `get` for the spaces with an agent, and `others` for those without it; undefined while the spaces are loading
+ * Looks up the viewer's spaces by agent, in the newest 100 spaces.
+ * @returns `get`, the spaces with an agent, `others`, those without it, and `ageOf`; undefined while the spaces are loading
  */
 export function useSpacesOfAgents({ enabled = true } = {}): SpacesOfAgents | undefined {
   const { data } = useAsk(SPACES_OF_AGENTS, {}, { enabled })
@@ -20,6 +22,7 @@ export function useSpacesOfAgents({ enabled = true } = {}): SpacesOfAgents | und
   return {
     get: (agentId) => spaces.filter((space) => isIn(space, agentId)),
     others: (agentId) => spaces.filter((space) => !isIn(space, agentId)),
+    ageOf: (agentId) => spaces.findLastIndex((space) => isIn(space, agentId)),
   }
 }
 

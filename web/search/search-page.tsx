@@ -1,7 +1,8 @@
-import { useState } from 'react'
+import { type ReactNode, useState } from 'react'
 import { Link, useSearchParams } from 'wouter'
 import type { ConsoleSearchQuery, ConsoleSearchQueryVariables, SearchOrder } from '../../generated/graphql.ts'
 import { useAsk } from '../ask.ts'
+import { useWordsBelow } from '../operate/spaces-of-agents.ts'
 import { useSession } from '../session.tsx'
 import { PageHead } from '../shell/page-head.tsx'
 import { AGENT_CHOICES, PEOPLE_CHOICES } from '../talk/operations.ts'
@@ -59,7 +60,9 @@ export function SearchPage() {
               set('q', target.value)
             }}
           />
-          <Filters params={params} onSet={set} />
+          <NarrowFold params={params}>
+            <Filters params={params} onSet={set} />
+          </NarrowFold>
         </search>
         {sought.query.trim() === '' ? (
           <Empty icon="search" title="Enter what you are looking for">
@@ -97,6 +100,22 @@ function startOf(day: string | null, daysAfter: number): string | null {
   return Number.isNaN(start.getTime()) ? null : start.toISOString()
 }
 
+const FILTERS = ['space', 'from', 'since', 'until', 'order', 'files']
+const NARROW = '(max-width: 600px)'
+
+/** On a phone, the filters are closed at first, so that the first results are in view. */
+function NarrowFold({ params, children }: { params: URLSearchParams; children: ReactNode }) {
+  const [isNarrow] = useState(() => matchMedia(NARROW).matches)
+  const count = FILTERS.filter((name) => params.has(name)).length
+  if (!isNarrow) return children
+  return (
+    <details>
+      <summary>Filters{count > 0 && ` (${count})`}</summary>
+      {children}
+    </details>
+  )
+}
+
 interface FiltersProps {
   params: URLSearchParams
   onSet(name: string, value: string): void
@@ -118,11 +137,7 @@ function Filters({ params, onSet }: FiltersProps) {
         options={[['', 'All spaces'], ...viewer.spaces.map(({ id, name }) => [id, name] as const)]}
         {...field('space')}
       />
-      <SelectField
-        label="Sender"
-        options={[['', 'Anybody'], ...senders.map(({ id, name }) => [id, name] as const)]}
-        {...field('from')}
-      />
+      <SelectField label="Sender" options={[['', 'Anybody'], ...senders]} {...field('from')} />
       <TextField label="From" type="date" {...field('since')} />
       <TextField label="To" type="date" {...field('until')} />
       <SelectField
@@ -140,14 +155,21 @@ function Filters({ params, onSet }: FiltersProps) {
   )
 }
 
-/** Lists the members of the space, or everybody whom the viewer can find. */
-function useSenders(spaceId: string): readonly { id: string; name: string }[] {
+/** The members of the space, or everybody whom the viewer can find; agents with equal names with their spaces. */
+function useSenders(spaceId: string): (readonly [id: string, words: string])[] {
   const isEverywhere = spaceId === ''
   const space = useAsk(SEARCHED_SPACE, { id: spaceId }, { enabled: !isEverywhere })
   const people = useAsk(PEOPLE_CHOICES, { search: null }, { enabled: isEverywhere })
   const agents = useAsk(AGENT_CHOICES, { search: null }, { enabled: isEverywhere })
-  if (!isEverywhere) return space.data?.space?.members ?? []
-  return [...(people.data?.humans.edges ?? []), ...(agents.data?.agents.edges ?? [])].map(({ node }) => node)
+  const everybody = [...(people.data?.humans.edges ?? []), ...(agents.data?.agents.edges ?? [])].map(({ node }) => node)
+  const found: readonly { id: string; name: string; kind?: string }[] = isEverywhere
+    ? everybody
+    : (space.data?.space?.members ?? [])
+  const placeOf = useWordsBelow(found.map(({ kind = 'HUMAN', name }) => ({ kind, name })))
+  return found.map(({ id, name }) => {
+    const place = placeOf({ id, name })
+    return [id, place === '' ? name : `${name} · ${place}`]
+  })
 }
 
 function Hits({ sought, page }: { sought: Sought; page: PageOfList }) {

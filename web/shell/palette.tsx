@@ -9,6 +9,7 @@ import { findDirectSpace } from '../talk/direct-space.ts'
 import { AGENT_CHOICES, PEOPLE_CHOICES } from '../talk/operations.ts'
 import { Dialog } from '../ui/dialog.tsx'
 import { Icon, type IconName } from '../ui/icons.tsx'
+import { Moment } from '../ui/time.tsx'
 import { useTheme } from './theme.ts'
 
 /** An entry of the palette: a page, a person or message that was found, or a command. */
@@ -104,6 +105,9 @@ function Search({ onDone, onNewSpace }: { onDone(): void; onNewSpace: PalettePro
           Nothing with this name.
         </p>
       )}
+      <p className="palette-keys">
+        ↑ ↓ choose, Enter opens. In a space, <kbd>/</kbd> goes to the message field.
+      </p>
     </div>
   )
 }
@@ -185,7 +189,7 @@ function useMessages(text: string): Goal[] {
   const { data } = useAsk(SEARCH, { query, order: 'BEST', first: MOST_MESSAGES }, { enabled })
   if (!enabled) return []
   return (data?.search.edges ?? []).map(({ node: { snippet, matches, file, message } }): Goal => {
-    const { id, sender, space } = message
+    const { id, sender, space, createdAt } = message
     return {
       id: `${id}-${file?.id ?? ''}`,
       icon: file === null ? 'space' : 'clip',
@@ -193,7 +197,9 @@ function useMessages(text: string): Goal[] {
       shown: (
         <>
           <b>{file?.name ?? sender.name}</b> <Snippet text={snippet} matches={matches} />{' '}
-          <span className="note">in {space.name}</span>
+          <span className="note">
+            in {space.name}, <Moment at={createdAt} />
+          </span>
         </>
       ),
       to: `/spaces/${space.id}#${id}`,

@@ -2,6 +2,7 @@ import { useRef } from 'react'
 import { Virtualizer } from 'virtua'
 import { Link, useLocation } from 'wouter'
 import type { ListedSpace } from '../../client/index.ts'
+import { wordsOfName } from '../decide/property-titles.ts'
 import { useGrantsToDecideCount } from '../decide/use-grants.ts'
 import { useSession } from '../session.tsx'
 import { Avatar } from '../ui/avatar.tsx'
@@ -133,6 +134,8 @@ function SpaceLine({
 }) {
   const [at] = useLocation()
   const isHere = at === `/spaces/${id}`
+  const { pendingToolCalls } = useSession().viewer
+  const asking = pendingToolCalls.find(({ message }) => message !== null && message.id === lastMessage?.id)
   return (
     <Link
       href={`/spaces/${id}`}
@@ -153,7 +156,11 @@ function SpaceLine({
       </span>
       <span className="space-last">
         <span className="grow" dir="auto">
-          {lastMessage === null ? 'No messages yet' : lineOf(lastMessage)}
+          {lastMessage === null
+            ? 'No messages yet'
+            : asking === undefined
+              ? lineOf(lastMessage)
+              : `${asking.agent.name} ${asking.waitsFor === 'DECISION' ? 'asks for approval' : 'asks'}: ${wordsOfName(asking.toolName)}`}
         </span>
         {unreadCount > 0 && (
           <span

@@ -3,7 +3,7 @@ import type { ToolCall } from '../../client/index.ts'
 import { AnswerForm } from '../decide/answer-form.tsx'
 import { AnsweredBy, ApprovalView, Claim, ClaimedByOther, stateOf, verdictOf } from '../decide/approval-view.tsx'
 import { GrantOfCall } from '../decide/grants.tsx'
-import { entriesInOrder, titleOf, wordsOfName } from '../decide/property-titles.ts'
+import { entriesInOrder, titleOf, wordsOfName, wordsOfValue } from '../decide/property-titles.ts'
 import { Boundary } from '../ui/boundary.tsx'
 import { Icon } from '../ui/icons.tsx'
 import { inBrief, Json } from '../ui/json.tsx'
@@ -102,7 +102,7 @@ export function CallValue({ label, value, schema }: CallValueProps) {
       {entries.map(([name, value]) => (
         <div key={name}>
           <dt title={name}>{schema === undefined ? name : titleOf(name, schema)}</dt>
-          <dd dir="auto">{String(value)}</dd>
+          <dd dir="auto">{schema === undefined ? String(value) : wordsOfValue(value, titleOf(name, schema))}</dd>
         </div>
       ))}
     </dl>

@@ -12,6 +12,7 @@ import { mayPass } from './outbox.ts'
 import { useTypingSignal } from './presence.tsx'
 import { UnsentList, useOutbox, useUnsent } from './unsent-list.tsx'
 import { UploadList, useUploads } from './uploads.tsx'
+import { isElsewhere } from './write-key.ts'
 
 /** Functions for components outside of the composer. */
 export interface ComposerHandle {
@@ -91,6 +92,12 @@ export const Composer = memo(function Composer({ space, send, replyToId, ref, on
   )
 
   useEffect(() => keep(key, text === '' ? null : text), [key, text])
+
+  // A person at a keyboard can write at once. On a phone, the keyboard would cover the conversation.
+  useEffect(() => {
+    if (replyToId !== undefined || window.location.hash !== '') return
+    if (matchMedia('(pointer: fine)').matches && !isElsewhere(document.activeElement)) field.current?.focus()
+  }, [replyToId])
 
   useImperativeHandle(ref, () => ({
     quote(quoted) {
@@ -176,8 +183,15 @@ export const Composer = memo(function Composer({ space, send, replyToId, ref, on
         />
         <IconButton label="Attach files" icon="clip" onClick={() => picker.current?.click()} />
         <IconButton label="Mention somebody" icon="at" onClick={mention.begin} />
-        <Button look="primary" icon="send" type="submit" isBusy={sending.isBusy} disabled={isEmpty || uploads.isBusy}>
-          Send
+        <Button
+          look="primary"
+          icon="send"
+          type="submit"
+          className="send"
+          isBusy={sending.isBusy}
+          disabled={isEmpty || uploads.isBusy}
+        >
+          <span>Send</span>
         </Button>
       </div>
       <p className="composer-hint">

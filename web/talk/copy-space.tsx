@@ -1,38 +1,77 @@
+import { useState } from 'react'
 import { useLocation } from 'wouter'
-import { payloadOf, type Space } from '../../client/index.ts'
+import { payloadOf } from '../../client/index.ts'
 import { useDo } from '../ask.ts'
 import { useSession } from '../session.tsx'
-import { Form, numberIn, TextField, textIn } from '../ui/field.tsx'
-import { FORK_SPACE } from './operations.ts'
+import { Form, numberIn, SelectField, TextField, textIn } from '../ui/field.tsx'
+import { FORK_SPACE, UPDATE_SPACE } from './operations.ts'
+
+interface CopySpaceProps {
+  space: { id: string; name: string }
+  /** The number of the last message to copy; absent: all messages. */
+  atSeq?: number
+  onCopied(): void
+}
 
 /** Copies the space for the viewer alone, with copies of its agents, and opens the copy. */
-export function CopySpace({ space, onCopied }: { space: Space; onCopied(): void }) {
+export function CopySpace({ space, atSeq, onCopied }: CopySpaceProps) {
   const { connection } = useSession()
   const [, go] = useLocation()
+  const [isPart, setPart] = useState(atSeq !== undefined)
   const copy = useDo(async (values: FormData) => {
-    const input = { spaceId: space.id, name: textIn(values, 'name'), atSeq: numberIn(values, 'atSeq') }
-    return payloadOf((await connection.ask(FORK_SPACE, { input })).forkSpace, 'ForkSpacePayload').space.id
+    const upTo = isPart ? numberIn(values, 'atSeq') : null
+    const input = { spaceId: space.id, name: textIn(values, 'name'), atSeq: upTo }
+    const { id } = payloadOf((await connection.ask(FORK_SPACE, { input })).forkSpace, 'ForkSpacePayload').space
+    const part = upTo === null ? '' : ` up to message ${upTo}`
+    const day = new Date().toLocaleDateString('en', { day: 'numeric', month: 'long', year: 'numeric' })
+    const description = `Copy of ${space.name}${part}, made on ${day}. Its agents are copies too.`
+    // Without the description, the copy is still complete.
+    await connection.ask(UPDATE_SPACE, { input: { id, description } }).catch(() => {})
+    return id
   })
   const open = (id: string) => {
     onCopied()
     go(`/spaces/${id}`)
   }
   return (
-    <>
+    <Form
+      label="Copy this space"
+      submit="Copy this space"
+      isBusy={copy.isBusy}
+      error={copy.error}
+      onSubmit={(values) => copy.start(values, open)}
+    >
       <p className="hint">
         Try something out in a copy, whose members are you and copies of the agents. In the copy, tools with external
         effects require approval.
       </p>
-      <Form
-        label="Copy this space"
-        submit="Copy this space"
-        isBusy={copy.isBusy}
-        error={copy.error}
-        onSubmit={(values) => copy.start(values, open)}
-      >
-        <TextField label="Name of the copy" name="name" placeholder={`${space.name} (copy)`} maxLength={200} />
-        <TextField label="Up to message number" name="atSeq" type="number" min={0} hint="Empty: all messages." />
-      </Form>
-    </>
+      <TextField
+        label="Name of the copy"
+        name="name"
+        placeholder={`${space.name} (copy)`}
+        maxLength={200}
+        autoFocus={atSeq !== undefined}
+      />
+      <SelectField
+        label="Messages to copy"
+        value={isPart ? 'PART' : 'ALL'}
+        options={[
+          ['ALL', 'all'],
+          ['PART', 'up to message number …'],
+        ]}
+        onChange={({ target }) => setPart(target.value === 'PART')}
+      />
+      {isPart && (
+        <TextField
+          label="Up to message number"
+          name="atSeq"
+          type="number"
+          min={0}
+          required
+          defaultValue={atSeq}
+          hint={atSeq === undefined ? 'To choose a message, use “Copy the space up to here…” in its menu.' : undefined}
+        />
+      )}
+    </Form>
   )
 }

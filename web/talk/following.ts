@@ -55,7 +55,7 @@ export function useFollowing({ messages, scroller, isBehind, onSeen }: Followed)
     const isMoved = box.scrollHeight !== height && !isGesture()
     if (isNearEnd(box)) isAtEnd.current = true
     else if (isUp && !isMoved) isAtEnd.current = false
-    if (isAtEnd.current && isMoved) toEnd()
+    if (isAtEnd.current && isMoved && !hasOpenForm(box)) toEnd()
     else last.current = { top: box.scrollTop, height: box.scrollHeight }
     setFollowing(isAtEnd.current)
     return isUp && !isMoved
@@ -65,6 +65,9 @@ export function useFollowing({ messages, scroller, isBehind, onSeen }: Followed)
   useSeeing({ messages, scroller, isBehind, onSeen }, isAtEnd)
   return { isAtEnd, isFollowing, toEnd, look, gestures }
 }
+
+/** Whether the viewer fills in a form that may be taller than the window. */
+const hasOpenForm = (box: HTMLElement) => box.querySelector('.editing:focus-within > .grant-form') !== null
 
 const isNearEnd = (box: HTMLElement) => box.scrollHeight - box.scrollTop - box.clientHeight < NEAR_PX
 
@@ -90,12 +93,12 @@ function useStayingAtEnd(
 ): void {
   // biome-ignore lint/correctness/useExhaustiveDependencies: each change of a message can move the end
   useLayoutEffect(() => {
-    if (isAtEnd.current) toEnd()
-  }, [messages, isAtEnd, toEnd])
+    if (isAtEnd.current && scroller.current !== null && !hasOpenForm(scroller.current)) toEnd()
+  }, [messages, scroller, isAtEnd, toEnd])
   useEffect(() => {
     const box = scroller.current
     if (box === null) return
-    const observer = new ResizeObserver(() => isAtEnd.current && toEnd())
+    const observer = new ResizeObserver(() => isAtEnd.current && !hasOpenForm(box) && toEnd())
     for (const part of [box, ...box.children]) observer.observe(part)
     return () => observer.disconnect()
   }, [scroller, isAtEnd, toEnd])

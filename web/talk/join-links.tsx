@@ -75,8 +75,7 @@ export function JoinLinks({ spaceId }: { spaceId: string }) {
       <h3>Join links</h3>
       <p className="hint">
         Everybody with an account on this server who has the link can join, and can then read all messages, including
-        earlier ones. A link also stops working when its creator leaves the space, and all links do when a person is
-        removed.
+        earlier ones.
       </p>
       {links.length === 0 && data !== undefined && <p className="hint">There is no valid link now.</p>}
       <ul className="member-list">
@@ -126,6 +125,9 @@ export function JoinLinks({ spaceId }: { spaceId: string }) {
             <SelectField label="Valid for" name="duration" options={DURATIONS} defaultValue={WEEK} />
             <SelectField label="People who can join" name="maxUses" options={USES} />
           </div>
+          <p className="hint">
+            A link also ends when its creator leaves the space, and all links end when a person is removed.
+          </p>
         </Form>
       </Folded>
     </section>

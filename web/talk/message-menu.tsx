@@ -12,12 +12,13 @@ import { Dialog } from '../ui/dialog.tsx'
 import { Form, TextField, textIn } from '../ui/field.tsx'
 import { Icon, type IconName } from '../ui/icons.tsx'
 import { Refused, Unanswered } from '../ui/notice.tsx'
+import { CopySpace } from './copy-space.tsx'
 import { mayDelete, mayEdit, mayReact, mayReply, textOf, type useMessageVerbs } from './message-verbs.tsx'
 import { DELETE_MESSAGE, REACTIONS } from './operations.ts'
 import { useReact } from './reactions.tsx'
 
-/** The open part of a message's menu: the menu itself, or the view of a chosen entry. */
-export type Surface = 'menu' | 'react' | 'who' | 'delete'
+/** The open part of a message's menu: the menu itself, or the view that was chosen there. */
+export type Surface = 'menu' | 'react' | 'who' | 'copy' | 'delete'
 
 interface SurfaceProps {
   message: Message
@@ -42,6 +43,12 @@ export function MessageSurface(props: SurfaceProps) {
       return (
         <Dialog title="Reactions" open onOpenChange={close}>
           <WhoReacted messageId={message.id} />
+        </Dialog>
+      )
+    case 'copy':
+      return (
+        <Dialog title="Copy the space up to here" open onOpenChange={close}>
+          <CopyUpTo message={message} spaceId={props.verbs.spaceId} onCopied={close} />
         </Dialog>
       )
     case 'delete':
@@ -91,6 +98,7 @@ function useVerbs({ message, verbs }: SurfaceProps): Verb[] {
     { words: 'Copy link', icon: 'link', act: () => copy(link, 'Link copied.') },
     { words: 'Why?', icon: 'branch', movesFocus: true, act: () => go(`/why/${message.id}`) },
     message.reactions.length > 0 && { words: 'People who reacted', icon: 'people', opens: 'who' },
+    openThread !== null && { words: 'Copy the space up to here…', icon: 'copy', opens: 'copy' },
     mayDelete(message, session) && { words: 'Delete…', icon: 'bin', isDangerous: true, opens: 'delete' },
   ]
   return found.filter((verb) => verb !== false)
@@ -189,6 +197,12 @@ function WhoReacted({ messageId }: { messageId: string }) {
       ))}
     </dl>
   )
+}
+
+function CopyUpTo({ message, spaceId, onCopied }: { message: Message; spaceId: string; onCopied(): void }) {
+  const { spaces } = useSession().viewer
+  const name = spaces.find(({ id }) => id === spaceId)?.name ?? 'this space'
+  return <CopySpace space={{ id: spaceId, name }} atSeq={message.seq} onCopied={onCopied} />
 }
 
 function ConfirmDeletion({ message, onClose }: { message: Message; onClose(): void }) {

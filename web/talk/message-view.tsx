@@ -26,6 +26,8 @@ interface MessageViewProps {
   isContinued: boolean
   /** Whether this is the message after `#` in the URL. */
   isTarget: boolean
+  /** The ids of the agents that failed later in the same way as here, separated by spaces. */
+  repeated: string
   /** The thread of the message. */
   thread: ThreadSummary | undefined
 }
@@ -50,7 +52,7 @@ const STATUS_WORDS: Record<string, string> = {
 
 /** A message with its origin, outcomes and cost. Memoized, so that it renders again only when it changes. */
 export const MessageView = memo(function MessageView(props: MessageViewProps) {
-  const { message, isFirstOfDay, isFirstUnread, isContinued, isTarget, thread } = props
+  const { message, isFirstOfDay, isFirstUnread, isContinued, isTarget, repeated, thread } = props
   const { id, sender, status, parts } = message
   const isAgent = sender.kind === 'AGENT'
   // The first message of an open thread is also in the conversation, where the element with the id is.
@@ -86,9 +88,11 @@ export const MessageView = memo(function MessageView(props: MessageViewProps) {
             </p>
           )}
           <Reactions message={message} />
-          <Edited message={message} />
-          <Outcomes message={message} />
-          <Cost message={message} />
+          <div className="message-foot">
+            <Edited message={message} />
+            <Outcomes message={message} repeated={repeated} />
+            <Cost message={message} />
+          </div>
           {thread !== undefined && <ThreadLine message={message} thread={thread} />}
         </div>
         <MessageActions message={message} />

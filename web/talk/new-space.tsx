@@ -7,9 +7,11 @@ import { useMayInvite } from '../operate/invite-by-mail.tsx'
 import { useWordsBelow } from '../operate/spaces-of-agents.ts'
 import { useSession } from '../session.tsx'
 import { Avatar } from '../ui/avatar.tsx'
+import { Button } from '../ui/button.tsx'
 import { Dialog } from '../ui/dialog.tsx'
 import { CheckField, Form, SelectField, TextField, textIn } from '../ui/field.tsx'
 import { WHAT_IT_MEANS } from './confidence.tsx'
+import { useByName } from './equal-names.ts'
 import { AGENT_CHOICES, CREATE_SPACE, PEOPLE_CHOICES } from './operations.ts'
 import { ROUTINGS } from './space-details.tsx'
 
@@ -134,6 +136,8 @@ interface ChoicesProps {
 
 function Choices({ title, found, chosen, search, onSearch, onToggle, none }: ChoicesProps) {
   const wordsBelow = useWordsBelow(found)
+  const groups = useByName(found)
+  const [openName, setOpenName] = useState<string | null>(null)
   const listId = useId()
   return (
     <fieldset className="choices">
@@ -146,28 +150,39 @@ function Choices({ title, found, chosen, search, onSearch, onToggle, none }: Cho
         />
       )}
       {found.length === 0 && <p className="hint">{search === '' ? none : 'No matches: try a part of the name.'}</p>}
-      {found.slice(0, MOST_SHOWN).map((entity) => (
-        <label key={entity.id} className="choice">
-          <input
-            type="checkbox"
-            checked={chosen.has(entity.id)}
-            onChange={() => onToggle(entity.id)}
-            aria-label={entity.name}
-            aria-describedby={wordsBelow(entity) === '' ? undefined : `${listId}-${entity.id}`}
-          />
-          <Avatar entity={entity} size={24} />
-          <span className="grow">
-            {entity.name}
-            {wordsBelow(entity) !== '' && (
-              <small dir="auto" id={`${listId}-${entity.id}`}>
-                {wordsBelow(entity)}
-              </small>
-            )}
-          </span>
-        </label>
+      {groups.slice(0, MOST_SHOWN).map(({ first, others }) => (
+        <div key={first.id}>
+          {[first, ...others]
+            .filter(({ id, name }) => id === first.id || name === openName || chosen.has(id))
+            .map((entity) => (
+              <label key={entity.id} className="choice">
+                <input
+                  type="checkbox"
+                  checked={chosen.has(entity.id)}
+                  onChange={() => onToggle(entity.id)}
+                  aria-label={entity.name}
+                  aria-describedby={wordsBelow(entity) === '' ? undefined : `${listId}-${entity.id}`}
+                />
+                <Avatar entity={entity} size={24} />
+                <span className="grow">
+                  {entity.name}
+                  {wordsBelow(entity) !== '' && (
+                    <small dir="auto" id={`${listId}-${entity.id}`}>
+                      {wordsBelow(entity)}
+                    </small>
+                  )}
+                </span>
+              </label>
+            ))}
+          {others.length > 0 && openName !== first.name && (
+            <Button look="quiet" onClick={() => setOpenName(first.name)}>
+              {others.length} more with this name
+            </Button>
+          )}
+        </div>
       ))}
-      {found.length > MOST_SHOWN && (
-        <p className="hint">{found.length - MOST_SHOWN} more: write a part of the name above.</p>
+      {groups.length > MOST_SHOWN && (
+        <p className="hint">{groups.length - MOST_SHOWN} more: write a part of the name above.</p>
       )}
     </fieldset>
   )

@@ -47,11 +47,18 @@ const EXPLAINED: Record<string, string> = {
   SKIPPED: 'The agent gave no reason that you may read.',
 }
 
-/** The outcomes of a message: a summary line with details on request. Failures are always shown. */
-export function Outcomes({ message }: { message: Message }) {
-  const { outcomes } = message
+/**
+ * The outcomes of a message: a summary line with details on request. A failure is shown in full if the agent was
+ * mentioned, or if it did not fail in the same way later.
+ * @param repeated the ids of the agents that failed in the same way later, separated by spaces
+ */
+export function Outcomes({ message, repeated }: { message: Message; repeated: string }) {
+  const { outcomes, mentions } = message
   const space = useMessageVerbs()
-  const failed = outcomes.filter(({ kind }) => kind === 'FAILED')
+  const failed = outcomes.filter(
+    ({ kind, agent }) =>
+      kind === 'FAILED' && (!repeated.includes(agent.id) || mentions.some(({ id }) => id === agent.id)),
+  )
   if (outcomes.length === 0) return null
   return (
     <div className="outcomes">
@@ -69,7 +76,7 @@ export function Outcomes({ message }: { message: Message }) {
           <Popover.Positioner sideOffset={4} align="start" className="positioner">
             <Popover.Popup className="popover">
               <Popover.Title className="popover-title">Which agents woke, and why</Popover.Title>
-              <OutcomeList message={message} space={space} />
+              <OutcomeList message={message} space={space} withRetry />
             </Popover.Popup>
           </Popover.Positioner>
         </Popover.Portal>
@@ -84,18 +91,21 @@ interface OutcomeListProps {
   space: SpaceRule | null
   /** Whether to show why each agent was woken, too, if its recorded reason only says what the agent did. */
   withRule?: boolean
+  /** Also offers to retry failed runs. */
+  withRetry?: boolean
 }
 
 type RoutedMessage = Pick<Message, 'outcomes'> & Parameters<typeof ruleFor>[1]
 
 /** The outcomes of a message for all agents, each with its reason. */
-export function OutcomeList({ message, space, withRule = false }: OutcomeListProps) {
+export function OutcomeList({ message, space, withRule = false, withRetry = false }: OutcomeListProps) {
   return (
     <ul className="outcome-list">
       {groupsOf(message, space).map((group) => (
         <OutcomeLine
           key={group.outcomes[0].agent.id}
           {...group}
+          withRetry={withRetry}
           rule={
             withRule && space !== null && READ.includes(group.outcomes[0].kind)
               ? ruleFor(group.outcomes[0].agent.id, message, space)
@@ -134,7 +144,7 @@ function groupsOf(message: RoutedMessage, space: SpaceRule | null): Group[] {
   )
 }
 
-function OutcomeLine({ outcomes, why, rule }: Group & { rule: string | null }) {
+function OutcomeLine({ outcomes, why, rule, withRetry }: Group & { rule: string | null; withRetry: boolean }) {
   const [outcome] = outcomes
   const { agent, error } = outcome
   const run = outcomes.length === 1 ? outcome.run : null
@@ -155,6 +165,7 @@ function OutcomeLine({ outcomes, why, rule }: Group & { rule: string | null }) {
         {rule !== null && rule !== why && <p className="why">Why it woke: {rule}</p>}
         {why && <p className="why">{why}</p>}
         {error !== null && <p className="why bad">{error}</p>}
+        {run !== null && withRetry && outcome.kind === 'FAILED' && <Retry runId={run.id} />}
         {run !== null && <Link href={`/runs/${run.id}`}>Open its run</Link>}
       </div>
     </li>
@@ -197,10 +208,7 @@ function OverBudget({ outcomes }: { outcomes: readonly Outcome[] }) {
 }
 
 function Failure({ outcome: { agent, error, run } }: { outcome: Outcome }) {
-  const { connection } = useSession()
-  const retry = useDo(async (runId: string) =>
-    payloadOf((await connection.ask(RETRY_RUN, { runId })).retryRun, 'RetryRunPayload'),
-  )
+  const { isAdmin } = useSession()
   return (
     <div className="failure">
       <p>
@@ -208,13 +216,39 @@ function Failure({ outcome: { agent, error, run } }: { outcome: Outcome }) {
       </p>
       {run !== null && (
         <div className="failure-verbs">
-          <Button icon="retry" onClick={() => retry.start(run.id)} isBusy={retry.isBusy}>
-            Retry
-          </Button>
+          <Retry runId={run.id} />
           <Link href={`/runs/${run.id}`}>Open its run</Link>
+          {isAdmin && <Link href="/models">Open Models</Link>}
         </div>
       )}
-      <Refused error={retry.error} />
     </div>
   )
+}
+
+function Retry({ runId }: { runId: string }) {
+  const { connection } = useSession()
+  const retry = useDo(async (_: null) =>
+    payloadOf((await connection.ask(RETRY_RUN, { runId })).retryRun, 'RetryRunPayload'),
+  )
+  return (
+    <>
+      <Button icon="retry" onClick={() => retry.start(null)} isBusy={retry.isBusy}>
+        Retry
+      </Button>
+      <Refused error={retry.error} />
+    </>
+  )
+}
+
+/** Returns for each message the ids of its agents that failed later with the same error, separated by spaces. */
+export function repeatedFailures(messages: readonly Message[]): ReadonlyMap<string, string> {
+  const found = new Map<string, string>()
+  const later = new Set<string>()
+  for (const { id, outcomes } of messages.toReversed()) {
+    const failed = outcomes.filter(({ kind }) => kind === 'FAILED')
+    const again = failed.filter(({ agent, error }) => later.has(`${agent.id} ${error}`))
+    if (again.length > 0) found.set(id, again.map(({ agent }) => agent.id).join(' '))
+    for (const { agent, error } of failed) later.add(`${agent.id} ${error}`)
+  }
+  return found
 }

@@ -1,4 +1,4 @@
-import { useCallback, useRef, useState } from 'react'
+import { lazy, Suspense, useCallback, useRef, useState } from 'react'
 import { Link } from 'wouter'
 import type { Message, Space } from '../../client/index.ts'
 import { useSpace } from '../../client/react.ts'
@@ -17,13 +17,19 @@ import { MessageVerbsProvider, mayEdit, textOf } from './message-verbs.tsx'
 import { useOpenThread } from './open-thread.ts'
 import { TypingLine, useTyping } from './presence.tsx'
 import { useReading } from './reading.ts'
-import { SpaceDetails } from './space-details.tsx'
+import { useSending } from './sending.ts'
+import type { Part } from './space-details.tsx'
 import { useStable } from './stable.ts'
 import { hasSuggestions, Suggestions } from './suggestions.tsx'
 import { ThreadPanel } from './thread-panel.tsx'
 import { Timeline } from './timeline.tsx'
 import { UnreadThreads } from './unread-threads.tsx'
 import { useFileDrop } from './uploads.tsx'
+import { useWriteKey } from './write-key.ts'
+
+// Opened by a click, so the first load omits them.
+const loadDetails = () => import('./space-details.tsx')
+const SpaceDetails = lazy(() => loadDetails().then(({ SpaceDetails: details }) => ({ default: details })))
 
 /** A space: its live conversation, and the field for a new message. */
 export function SpacePage({ spaceId }: { spaceId: string }) {
@@ -37,7 +43,10 @@ function SpaceView({ spaceId, onRetry }: { spaceId: string; onRetry(): void }) {
   const session = useSession()
   const { connection, isHuman, humanId } = session
   const state = useSpace(connection, spaceId, { withPresence: true, rootsOnly: true, viewerId: humanId })
-  const [isOpen, setOpen] = useState(false)
+  // The details stay rendered after they were opened, so that they can close gradually.
+  const [details, setDetails] = useState<{ part: Part; isOpen: boolean } | null>(null)
+  const openDetails = (part: Part) => setDetails({ part, isOpen: true })
+  const [send, sentCount] = useSending(state.send)
   const { rootId, target, targetReply, open: openThread, close: closeThread } = useOpenThread(spaceId)
   const onSeen = useReading(spaceId)
   const { space, status, error, messages, activity, presence } = state
@@ -45,6 +54,7 @@ function SpaceView({ spaceId, onRetry }: { spaceId: string; onRetry(): void }) {
   const [editingId, setEditing] = useState<string | null>(null)
   const composer = useRef<ComposerHandle>(null)
   const fileDrop = useFileDrop(composer)
+  useWriteKey(composer, { isEnabled: rootId === null })
   const edit = useCallback((id: string | null) => {
     setEditing(id)
     if (id === null) composer.current?.focus()
@@ -110,7 +120,12 @@ function SpaceView({ spaceId, onRetry }: { spaceId: string; onRetry(): void }) {
         >
           <Icon name="search" />
         </Link>
-        <button type="button" className="members-button" onClick={() => setOpen(true)}>
+        <button
+          type="button"
+          className="members-button"
+          onPointerEnter={() => void loadDetails()}
+          onClick={() => openDetails('ALL')}
+        >
           {space.members.slice(0, 5).map((member) => (
             <Avatar key={member.id} entity={member} size={26} />
           ))}
@@ -119,7 +134,7 @@ function SpaceView({ spaceId, onRetry }: { spaceId: string; onRetry(): void }) {
             <span className="sr-only"> members, details</span>
           </span>
         </button>
-        <IconButton label="About this space" icon="info" onClick={() => setOpen(true)} />
+        <IconButton label="About this space" icon="info" onClick={() => openDetails('ALL')} />
       </PageHead>
       <div className="talk">
         <div className="talk-main" {...fileDrop}>
@@ -130,7 +145,7 @@ function SpaceView({ spaceId, onRetry }: { spaceId: string; onRetry(): void }) {
             </Boundary>
           )}
           {messages.length === 0 ? (
-            <NoMessages space={space} />
+            <NoMessages space={space} onDetails={openDetails} />
           ) : (
             <Boundary what="conversation">
               <Timeline
@@ -140,6 +155,7 @@ function SpaceView({ spaceId, onRetry }: { spaceId: string; onRetry(): void }) {
                 keepNewest={state.keepNewest}
                 target={target}
                 onSeen={onSeen}
+                sentCount={sentCount}
                 isBehind={rootId !== null}
               />
             </Boundary>
@@ -153,8 +169,8 @@ function SpaceView({ spaceId, onRetry }: { spaceId: string; onRetry(): void }) {
           <TypingLine names={typing} />
           {isHuman ? (
             <Boundary what="text field">
-              <Composer key={spaceId} ref={composer} space={space} send={state.send} onEditLast={editLast} />
-              <Suggestions spaceId={spaceId} send={state.send} />
+              <Composer key={spaceId} ref={composer} space={space} send={send} onEditLast={editLast} />
+              <Suggestions spaceId={spaceId} send={send} />
             </Boundary>
           ) : (
             <p className="spectator">
@@ -178,25 +194,50 @@ function SpaceView({ spaceId, onRetry }: { spaceId: string; onRetry(): void }) {
           </Boundary>
         )}
       </div>
-      <SpaceDetails space={space} presence={presence} activity={activity} open={isOpen} onOpenChange={setOpen} />
+      {details !== null && (
+        <Boundary what="page" version={details}>
+          <Suspense>
+            <SpaceDetails
+              space={space}
+              messages={messages}
+              presence={presence}
+              activity={activity}
+              part={details.part}
+              open={details.isOpen}
+              onOpenChange={(isOpen) => setDetails({ ...details, isOpen })}
+            />
+          </Suspense>
+        </Boundary>
+      )}
     </MessageVerbsProvider>
   )
 }
 
 /** An empty conversation, with the next step of the viewer. */
-function NoMessages({ space: { id, name, members } }: { space: Space }) {
+function NoMessages({ space: { id, name, members }, onDetails }: { space: Space; onDetails(part: Part): void }) {
   const { isHuman } = useSession()
+  const hasAgent = members.some(({ kind }) => kind === 'AGENT')
   return (
     <Empty icon="space" title={`No messages in ${name} yet`}>
       <p>
-        {!members.some(({ kind }) => kind === 'AGENT')
-          ? 'Open the details above to add an agent.'
+        {!hasAgent
+          ? 'Add an agent that answers, or invite people.'
           : !isHuman
             ? 'Messages of its members appear here.'
             : hasSuggestions(id)
               ? 'Click a message at the bottom of the page, or write one. Below it, you see which agents woke, and why.'
               : 'Write a message to its people and agents.'}
       </p>
+      {!hasAgent && (
+        <p className="empty-verbs">
+          <Button look="primary" icon="plus" onClick={() => onDetails('AGENTS')}>
+            Add an agent
+          </Button>
+          <Button icon="people" onClick={() => onDetails('PEOPLE')}>
+            Invite people
+          </Button>
+        </p>
+      )}
     </Empty>
   )
 }

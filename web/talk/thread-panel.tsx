@@ -10,9 +10,11 @@ import { Composer, type ComposerHandle } from './composer.tsx'
 import { MessageVerbsProvider, mayEdit, textOf } from './message-verbs.tsx'
 import type { Target } from './open-thread.ts'
 import { useReading } from './reading.ts'
+import { useSending } from './sending.ts'
 import { useStable } from './stable.ts'
 import { Timeline } from './timeline.tsx'
 import { useFileDrop } from './uploads.tsx'
+import { useWriteKey } from './write-key.ts'
 
 interface ThreadPanelProps extends Pick<LiveSpace, 'thread' | 'readThread' | 'send'> {
   space: Space
@@ -24,7 +26,7 @@ interface ThreadPanelProps extends Pick<LiveSpace, 'thread' | 'readThread' | 'se
 }
 
 /** A thread next to the conversation of its space; on a narrow screen, instead of the conversation. */
-export function ThreadPanel({ space, rootId, target, thread, readThread, send, onClose }: ThreadPanelProps) {
+export function ThreadPanel({ space, rootId, target, thread, readThread, onClose, ...given }: ThreadPanelProps) {
   const session = useSession()
   const { isHuman, humanId } = session
   const live = useMemo(() => thread(rootId), [thread, rootId])
@@ -35,6 +37,7 @@ export function ThreadPanel({ space, rootId, target, thread, readThread, send, o
     [root, replies, hasEarlier],
   )
   const [editingId, setEditing] = useState<string | null>(null)
+  const [send, sentCount] = useSending(given.send)
   const composer = useRef<ComposerHandle>(null)
   const panel = useRef<HTMLElement>(null)
   const fileDrop = useFileDrop(composer)
@@ -57,6 +60,7 @@ export function ThreadPanel({ space, rootId, target, thread, readThread, send, o
     [read],
   )
   useEscape(onClose)
+  useWriteKey(composer)
   useEffect(() => {
     // Waits, because the menu that opened the panel first returns the focus.
     const frame = requestAnimationFrame(() => (composer.current === null ? panel.current : composer.current)?.focus())
@@ -110,6 +114,7 @@ export function ThreadPanel({ space, rootId, target, thread, readThread, send, o
               keepNewest={live.keepNewest}
               target={target}
               onSeen={onSeen}
+              sentCount={sentCount}
             />
           </Boundary>
         )}

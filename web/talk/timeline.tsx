@@ -1,4 +1,4 @@
-import { useCallback, useEffect, useRef, useState } from 'react'
+import { useCallback, useEffect, useMemo, useRef, useState } from 'react'
 import { Virtualizer, type VirtualizerHandle } from 'virtua'
 import { errorOf } from '../../client/errors.ts'
 import type { Message, ParleyError, SpaceState } from '../../client/index.ts'
@@ -9,6 +9,7 @@ import { dayOf } from '../ui/time.tsx'
 import { useFollowing, useKeepingNewest } from './following.ts'
 import { useMessageVerbs } from './message-verbs.tsx'
 import { MessageView, plainMessage } from './message-view.tsx'
+import { repeatedFailures } from './outcomes.tsx'
 
 interface TimelineProps {
   /** The accessible name. */
@@ -23,6 +24,8 @@ interface TimelineProps {
   target: { id: string; seq: number } | null
   /** Called with the newest complete message while the end is in view. */
   onSeen(message: Message): void
+  /** The number of messages that the viewer has sent here. The end comes into view with each one. */
+  sentCount?: number
   /** Whether another element may cover the timeline, so that it is not visible. */
   isBehind?: boolean
 }
@@ -36,7 +39,7 @@ const TOGETHER_MS = 5 * 60_000
 
 /** The messages of a space. Only those in view are rendered. */
 export function Timeline({ label = 'Conversation', state, target, onSeen, isBehind = false, ...pages }: TimelineProps) {
-  const { beginning = 'The conversation begins here.', loadEarlier, loadUntil, keepNewest } = pages
+  const { beginning = 'The conversation begins here.', loadEarlier, loadUntil, keepNewest, sentCount = 0 } = pages
   const { messages, hasEarlier, firstUnread, threads } = state
   const scroller = useRef<HTMLDivElement>(null)
   const list = useRef<VirtualizerHandle>(null)
@@ -47,6 +50,7 @@ export function Timeline({ label = 'Conversation', state, target, onSeen, isBehi
   // Messages were added or dropped at the start, so the scroll position must be kept.
   const isShifted = lastFirst.current !== first?.id && lastFirst.current !== undefined
   lastFirst.current = first?.id
+  const repeated = useMemo(() => repeatedFailures(messages), [messages])
   const [unread, setUnread] = useState<SpaceState['firstUnread']>(null)
   const wasUnreadThere = useRef(false)
   if (firstUnread !== null && first !== undefined && first.seq <= firstUnread.seq) wasUnreadThere.current = true
@@ -64,6 +68,11 @@ export function Timeline({ label = 'Conversation', state, target, onSeen, isBehi
     },
   })
   const { isAtEnd, isFollowing, toEnd, gestures } = following
+  useEffect(() => {
+    if (sentCount === 0) return
+    isAtEnd.current = true
+    toEnd()
+  }, [sentCount, isAtEnd, toEnd])
   const onScroll = () => {
     const box = scroller.current
     if (box === null) return
@@ -118,6 +127,7 @@ export function Timeline({ label = 'Conversation', state, target, onSeen, isBehi
                   isFirstUnread={firstUnread?.id === message.id}
                   isContinued={continues(messages[at - 1], message) && firstUnread?.id !== message.id}
                   isTarget={target?.id === message.id}
+                  repeated={repeated.get(message.id) ?? ''}
                   thread={threads?.get(message.id)}
                 />
               </Boundary>
