@@ -88,7 +88,9 @@ export function createModelRegistry(options: ModelRegistryOptions = {}): ModelRe
     if (isForeignModel(name)) return faultOfForeignModel(name)
     const provider = providerOf(name)
     if (provider !== undefined) {
-      return provider.lacks === null ? null : `The model ${JSON.stringify(name)} ${provider.lacks}.`
+      return provider.lacks === null
+        ? null
+        : `The model ${JSON.stringify(name)} cannot be used: its provider ${provider.lacks}.`
     }
     const { provider: missing = '' } = parseModelName(name) ?? {}
     const remedy = settingOfPreset(missing)

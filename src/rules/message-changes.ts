@@ -47,7 +47,7 @@ const EMOJI = /^\p{RGI_Emoji}$/v
 export const isEmoji = (text: string): boolean => EMOJI.test(text)
 
 const RETRIED = 'The message was edited, and its sender asked for a new run.'
-const PAUSED = 'The message was edited, but the agent is paused and keeps no inbox.'
+const PAUSED = 'The message was edited, but the agent is paused and has no inbox.'
 
 /**
  * Decides which of the agents that answered an earlier version of a message are woken again. Returns them in the order

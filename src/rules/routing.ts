@@ -50,7 +50,7 @@ export interface RoutingDecision {
 /** Decides which agents a message wakes, for one kind of routing. */
 export type Route = (message: RoutableMessage, room: Room) => RoutingDecision
 
-const PAUSED = 'The agent is paused and keeps no inbox.'
+const PAUSED = 'The agent is paused and has no inbox, so the message will not wake it later.'
 
 /**
  * Puts the agents for which `why` returns a reason on the list of woken agents, unless they are paused or their budget

@@ -9,7 +9,7 @@ import { FIRE_PLAN } from '../../src/jobs/queues.ts'
 import { createPlans, type Plans } from '../../src/plans/plans.ts'
 import type { Platform } from '../../src/platform/platform.ts'
 
-/** The parts that wake agents other than through messages, connected as in src/app.ts. */
+/** The parts that wake agents by other means than messages, connected as in src/app.ts. */
 export interface Planning {
   plans: Plans
   firing: Firing

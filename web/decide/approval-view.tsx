@@ -56,7 +56,7 @@ const AFTER_APPROVAL: Record<string, string> = {
   DONE: 'The call was executed.',
   FAILED: 'The call was executed and failed.',
   TIMED_OUT: 'The call was executed, but no result came in time.',
-  CANCELED: 'The call was canceled before it was done.',
+  CANCELED: 'The call was canceled before it finished.',
 }
 
 /** The effect of the decision. */

@@ -46,8 +46,8 @@ export function RerunStep({ runId, agentId, stepCount }: { runId: string; agentI
             onSubmit={(values) => rerun.start(values, (id) => go(`/runs/${id}?of=${runId}`))}
           >
             <p className="hint">
-              A copy of the space is created, in which the run continues from the step. The original stays unchanged,
-              and tools with external effects require approval.
+              The run continues from the step that you choose, in a copy of the space. The original does not change, and
+              tools with external effects require approval.
             </p>
             <SelectField label="From" name="step" options={choices} />
             <AreaField

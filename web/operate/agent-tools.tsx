@@ -307,7 +307,7 @@ function ToolForm({ tool, isBusy, error, onSave }: ToolFormProps) {
           name="inputSchema"
           required
           initial={tool?.inputSchema ?? FIRST_SCHEMA}
-          hint="The model fills these fields in for each call, e.g. item, a text. Without fields, it calls the tool without input."
+          hint="The model fills in these fields for each call, for example a text named “item”. If there are no fields, it calls the tool without input."
         />
         {execution !== 'INTERNAL' && <TimeoutField execution={execution} timeoutMs={tool?.timeoutMs ?? null} />}
         {(execution === 'SPACE' || execution === 'EXTERNAL') && (

@@ -138,8 +138,8 @@ function TryIt({ models }: { models: readonly (readonly [string, string])[] }) {
           </ul>
           {!isHuman && (
             <p className="hint">
-              The operator cannot write messages, so you continue as that person. <em>Operator</em> at the bottom of the
-              sidebar brings you back here.
+              The operator cannot write messages, so you continue as the person whom Parley creates for you.{' '}
+              <em>Operator</em> at the bottom of the sidebar brings you back here.
             </p>
           )}
           <Form label="Try it" submit="Try it" isBusy={start.isBusy} error={start.error} onSubmit={startOnce}>

@@ -126,7 +126,8 @@ export function JoinLinks({ spaceId }: { spaceId: string }) {
             <SelectField label="People who can join" name="maxUses" options={USES} />
           </div>
           <p className="hint">
-            A link also ends when its creator leaves the space, and all links end when a person is removed.
+            A link also stops working when its creator leaves the space. If anybody is removed from the space, all of
+            its links stop working.
           </p>
         </Form>
       </Folded>

@@ -75,8 +75,7 @@ interface Budget {
 
 const STEPS_PER_CLOCK = 32
 /**
- * The number of steps that an ordinary message needs. The clock is not checked before this number, so that a busy machine does not turn the message
- * into plain text. Each step takes linear time, so it is fast.
+ * The number of steps that an ordinary message needs. The time limit is not checked before this many steps, so that an ordinary message is formatted on a busy machine too. Each step takes linear time, so it is fast.
  */
 const FREE_STEPS = 500
 
