@@ -20,7 +20,7 @@ export class BlockedAddressError extends Error {
   constructor(hostname: string) {
     // The message omits the address, because the address of an internal host name must not be revealed.
     super(
-      `The address of "${hostname}" is private. To allow private addresses, the operator sets PARLEY_ALLOW_PRIVATE_TOOLS=true.`,
+      `The address of "${hostname}" is not allowed, because it is private. The operator can allow private addresses with PARLEY_ALLOW_PRIVATE_TOOLS=true.`,
     )
   }
 }

@@ -76,7 +76,7 @@ function get(url: string, options: Partial<GuardedRequest> = {}, by: GuardedHttp
 const BLOCKED = {
   type: 'failure',
   code: 'BLOCKED_ADDRESS',
-  message: expect.stringMatching(/is private\. .*PARLEY_ALLOW_PRIVATE_TOOLS=true\.$/),
+  message: expect.stringMatching(/is not allowed, because it is private\. .*PARLEY_ALLOW_PRIVATE_TOOLS=true\.$/),
 }
 
 describe('a guarded exchange', () => {
@@ -262,7 +262,7 @@ describe('the URL of a request', () => {
   test('is not revealed by the error for a name', async () => {
     expect(await get('http://private.test/')).toMatchObject({
       message:
-        'The address of "private.test" is private. To allow private addresses, the operator sets PARLEY_ALLOW_PRIVATE_TOOLS=true.',
+        'The address of "private.test" is not allowed, because it is private. The operator can allow private addresses with PARLEY_ALLOW_PRIVATE_TOOLS=true.',
     })
   })
 
