@@ -31,7 +31,7 @@ describe('the registry of models', () => {
 
   test('explains what openai needs without a key and a base URL', async () => {
     expect(bare.check('openai:gpt-5-mini')).toBe(
-      'The model "openai:gpt-5-mini" needs OPENAI_API_KEY, or OPENAI_BASE_URL for a compatible server; "demo" needs neither.',
+      'The model "openai:gpt-5-mini" cannot be used: its provider needs OPENAI_API_KEY, or OPENAI_BASE_URL for a compatible server; "demo" needs neither.',
     )
     await expect(bare.resolve('openai.chat:x')).rejects.toThrow('needs OPENAI_API_KEY')
   })
