@@ -206,7 +206,7 @@ describe('the input of a backtest', () => {
     ['ada.model=x', 'is not of the form'],
     ['agent.bob.model=x', 'has no agent "bob"'],
     ['agent.ada.id=x', 'cannot change id'],
-    ['agent.ada.maxSteps=many', 'needs JSON'],
+    ['agent.ada.maxSteps=many', 'must be valid JSON'],
   ])('refuses %s', (set, reason) => {
     expect(() => changes(set)).toThrow(reason)
   })
