@@ -21,7 +21,9 @@ describe('the chat by CopilotKit', () => {
     let shown: ShownMessage[] = []
     const open = () =>
       openChat({
-        ...{ url: `${parley.origin}/graphql`, token, spaceId: space.id },
+        url: `${parley.origin}/graphql`,
+        token,
+        spaceId: space.id,
         onMessages(messages) {
           shown = messages
         },

@@ -240,7 +240,9 @@ async function actOnCall(
     // The digest names the input that the person saw. Without it, a decision is about the input that the model wrote.
     const isAboutFinal = digestOf(call.input as Json) === action.decision.inputDigest
     const seen = isAboutFinal ? { inputDigest: digestOf(final as Json) } : {}
-    const input = action.input === null ? seen : { input: final }
+    // A changed agent can write another input. The recorded decision then applies to the current input.
+    const about = world.isFree ? await readInputDigest(world, toolCallId) : seen
+    const input = action.input === null ? about : { input: final }
     await control.decideToolCall(personOf(humanId), { toolCallId, approve, reason, ...input })
     return null
   }
@@ -250,6 +252,12 @@ async function actOnCall(
     return row?.settledAt != null
   })
   return isOver ? null : `The call to ${call.toolName} does not time out.`
+}
+
+/** Returns the digest of the input that a call has now. */
+async function readInputDigest(world: World, toolCallId: string): Promise<{ inputDigest: string | null }> {
+  const where = { id: toolCallId }
+  return prismaOf(world).toolCall.findUniqueOrThrow({ where, select: { inputDigest: true } })
 }
 
 /**

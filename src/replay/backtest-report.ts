@@ -29,7 +29,9 @@ function sectionOf({
   ]
   if (differences.length > 0)
     lines.push(
-      ...['', '| agent | what | recorded | candidate |', '|---|---|---|---|'],
+      '',
+      '| agent | what | recorded | candidate |',
+      '|---|---|---|---|',
       ...differences.map(
         (one) => `| ${cell(one.agent)} | ${one.what} | ${cell(one.recorded)} | ${cell(one.candidate)} |`,
       ),

@@ -85,14 +85,15 @@ function withoutForm(text: string, form: string): string {
  * belong, are removed first.
  */
 function withoutShortForm(text: string, form: string): string {
-  if (text.startsWith(`${form}\n\n${DELETED_TEXT}`)) return DELETED_TEXT + text.slice(form.length)
+  const isAtBeginning = text.startsWith(`${form}\n\n${DELETED_TEXT}`)
+  const others = isAtBeginning ? DELETED_TEXT + text.slice(form.length) : text
   return QUOTATIONS.reduce((kept, { mark, line }) => {
     const ends = [mark, `${line}${line}${DELETED_TEXT}`, ` ${DELETED_TEXT}`]
     return ends.reduce(
       (rest, end) => rest.replaceAll(`${mark}${form}${end}`, () => `${mark}${DELETED_TEXT}${end}`),
       kept,
     )
-  }, text)
+  }, others)
 }
 
 /** Returns how many characters of `text`, starting at `at`, match the start of `form`. */

@@ -44,7 +44,7 @@ describe.skipIf(!hasBrowser)('models in the console', () => {
     const ready = page.getByRole('region', { name: 'Ready', exact: true })
     await ready.getByText('2 models').waitFor(PATIENCE)
     await row.getByRole('button', { name: 'Test mine' }).click()
-    const trial = row.getByRole('form', { name: 'Test a model of mine' })
+    const trial = row.getByRole('form', { name: 'Test a model from mine' })
     await trial.getByLabel('Model', { exact: true }).fill('tiny')
     await trial.getByRole('button', { name: 'Test this model' }).click()
     await row.getByText(/^tiny answered in [\d.]+ m?s: Hello, I am tiny\.$/).waitFor(PATIENCE)

@@ -26,11 +26,11 @@ describe.skipIf(!hasBrowser)('search in the console', () => {
 
     await page.keyboard.press('Control+k')
     const found = page.getByRole('option').filter({ hasText: 'in Garden' })
-    await page.getByRole('combobox', { name: /^Space, person, agent, page/ }).fill('tomatoes fleece')
+    await page.getByRole('combobox', { name: /^Search spaces, people, agents/ }).fill('tomatoes fleece')
     await found.waitFor(PATIENCE)
     expect(await found.locator('mark').allTextContents()).toEqual(['tomatoes', 'fleece'])
     expect(await violations()).toEqual([])
-    await page.getByRole('combobox', { name: /^Space, person, agent, page/ }).fill('tomatoes')
+    await page.getByRole('combobox', { name: /^Search spaces, people, agents/ }).fill('tomatoes')
     await page.getByRole('option', { name: 'Search messages and files for “tomatoes”' }).waitFor(PATIENCE)
     await page.keyboard.press('ArrowUp')
     await page.keyboard.press('Enter')

@@ -64,11 +64,30 @@ function grantRows(lines: Line[], t: (ms: number) => string, ended: object): Lin
   const call = lines.find(({ row }) => row?.['toolName'] === 'refund' && row['runId'] !== undefined)?.row ?? {}
   const id = `grt_${'a'.repeat(32)}`
   const grant = {
-    ...{ id, agentId: call['agentId'], toolName: 'refund', toolDigest: 'x', quorum: 1, approverIds: [human] },
-    ...{ spaceId: lines.find(({ table }) => table === 'Space')?.row['id'], inputSchema: null, maxCalls: 5 },
-    ...{ usedCalls: 0, amountProperty: null, maxAmount: null, usedAmount: 0, proposedById: human, places: [] },
-    ...{ label: [], createdAt: t(500), expiresAt: t(36_000_000), activeSince: t(1000), deniedAt: null },
-    ...{ toolChangedAt: null, revokedAt: null, revokedById: null, ...ended },
+    id,
+    agentId: call['agentId'],
+    toolName: 'refund',
+    toolDigest: 'x',
+    quorum: 1,
+    approverIds: [human],
+    spaceId: lines.find(({ table }) => table === 'Space')?.row['id'],
+    inputSchema: null,
+    maxCalls: 5,
+    usedCalls: 0,
+    amountProperty: null,
+    maxAmount: null,
+    usedAmount: 0,
+    proposedById: human,
+    places: [],
+    label: [],
+    createdAt: t(500),
+    expiresAt: t(36_000_000),
+    activeSince: t(1000),
+    deniedAt: null,
+    toolChangedAt: null,
+    revokedAt: null,
+    revokedById: null,
+    ...ended,
   }
   const decision = { grantId: id, humanId: human, approve: true, reason: null, at: t(1000) }
   return [

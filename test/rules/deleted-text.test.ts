@@ -26,6 +26,7 @@ describe('the text of a deleted message', () => {
     const encoded = (text: string) => [text, JSON.stringify({ text }), JSON.stringify(JSON.stringify({ text }))]
     expect(encoded(whole).map((value) => removed(['look', file], value))).toEqual(encoded(without))
     expect(removed(['look', file], `Ann: "look ${file}"`)).toBe('Ann: "[deleted] [deleted]"')
+    expect(removed(['look', file], `${whole}\n\nAnn: "look"`)).toBe(`${without}\n\nAnn: "[deleted]"`)
   })
 
   test('a short text stays where it may be part of other words', () => {

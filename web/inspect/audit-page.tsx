@@ -12,6 +12,7 @@ import { Icon } from '../ui/icons.tsx'
 import { Json } from '../ui/json.tsx'
 import { Empty, Unanswered } from '../ui/notice.tsx'
 import { More, type PageOfList, Pages } from '../ui/pages.tsx'
+import { startOfDay } from '../ui/start-of-day.ts'
 import { Status } from '../ui/status.tsx'
 import { DayAndTime } from '../ui/time.tsx'
 import {
@@ -53,17 +54,9 @@ function filterIn(sought: URLSearchParams): Filter {
     action: sought.get('action'),
     actorId: sought.get('actor'),
     targetId: sought.get('target'),
-    from: startOf(sought.get('since'), 0),
-    to: startOf(sought.get('until'), 1),
+    from: startOfDay(sought.get('since'), 0),
+    to: startOfDay(sought.get('until'), 1),
   }
-}
-
-/** Returns the start of a day in the reader's time zone, or of one of the days after it. */
-function startOf(day: string | null, daysAfter: number): string | null {
-  if (day === null) return null
-  const [year = Number.NaN, month = 1, date = 1] = day.split('-').map(Number)
-  const start = new Date(year, month - 1, date + daysAfter)
-  return Number.isNaN(start.getTime()) ? null : start.toISOString()
 }
 
 /** The audit log, newest first. The filter is part of the page's URL. */

@@ -11,6 +11,7 @@ import { CheckField, SelectField, TextField } from '../ui/field.tsx'
 import { Icon } from '../ui/icons.tsx'
 import { Empty, Unanswered } from '../ui/notice.tsx'
 import { More, type PageOfList, Pages } from '../ui/pages.tsx'
+import { startOfDay } from '../ui/start-of-day.ts'
 import { Moment } from '../ui/time.tsx'
 import { SEARCH, SEARCHED_SPACE } from './operations.ts'
 import { Snippet } from './snippet.tsx'
@@ -86,18 +87,10 @@ function soughtIn(address: string): Sought {
     spaceId: params.get('space'),
     senderId: params.get('from'),
     hasFile: files === null ? null : files === 'yes',
-    since: startOf(params.get('since'), 0),
-    until: startOf(params.get('until'), 1),
+    since: startOfDay(params.get('since'), 0),
+    until: startOfDay(params.get('until'), 1),
     order: (params.get('order') === 'NEWEST' ? 'NEWEST' : 'BEST') satisfies SearchOrder,
   }
-}
-
-/** Returns the start of a day in the reader's time zone, or of a day that many days later. */
-function startOf(day: string | null, daysAfter: number): string | null {
-  if (day === null) return null
-  const [year = Number.NaN, month = 1, date = 1] = day.split('-').map(Number)
-  const start = new Date(year, month - 1, date + daysAfter)
-  return Number.isNaN(start.getTime()) ? null : start.toISOString()
 }
 
 const FILTERS = ['space', 'from', 'since', 'until', 'order', 'files']

@@ -88,7 +88,7 @@ export const MessageView = memo(function MessageView(props: MessageViewProps) {
             </p>
           )}
           <Reactions message={message} />
-          <div className="message-foot">
+          <div>
             <Edited message={message} />
             <Outcomes message={message} repeated={repeated} />
             <Cost message={message} />

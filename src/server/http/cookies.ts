@@ -155,7 +155,7 @@ export function requireKeptCookie(
 ): void {
   if (request.headers.origin?.startsWith('http:') && isSecure(request, publicUrl))
     throw new ConflictError(
-      `The browser would not stay signed in at this address. Open the link at ${publicUrl.origin} instead.`,
+      `The browser would not stay signed in at this address. Open the link at ${publicUrl.origin ?? 'the https address of this server'} instead.`,
     )
 }
 

@@ -52,7 +52,10 @@ const FIRST_QUERY = `# Welcome to Parley. The bar above says whether
  * the introspection query until there is a session or a token. The token stays in the page; the script deletes tokens
  * that older versions stored.
  */
-const signIn = (basePath: string) => `<script>
+function sessionScript(basePath: string): string {
+  // PARLEY_PUBLIC_URL can contain an apostrophe.
+  const urlOf = (path: string) => JSON.stringify(basePath + path)
+  return `<script>
   for (const key of ['graphiql:headers', 'graphiql:shouldPersistHeaders']) localStorage.removeItem(key)
   const ask = window.fetch.bind(window)
   let authorization = null
@@ -74,16 +77,18 @@ const signIn = (basePath: string) => `<script>
   }
   const showSession = async () => {
     const headers = { 'x-parley-csrf': '1', 'content-type': 'application/json' }
-    const { scope } = await (await ask('${basePath}/auth/session', { headers })).json()
-    if (scope === null) return
+    const { scope } = await (await ask(${urlOf('/auth/session')}, { headers })).json()
+    if (!scope) return
     known()
     const body = JSON.stringify({ query: '{ viewer { human { name } } }' })
-    const answer = await (await ask('${basePath}${GRAPHQL_PATH}', { method: 'POST', headers, body })).json()
-    const name = answer.data?.viewer.human?.name ?? 'the operator'
+    const answer = await (await ask(${urlOf(GRAPHQL_PATH)}, { method: 'POST', headers, body })).json()
+    if (!answer.data) return
+    const name = answer.data.viewer.human?.name ?? 'the operator'
     document.querySelector('.parley-session').textContent = ' · You are signed in as ' + name + '.'
   }
   addEventListener('DOMContentLoaded', () => showSession().catch(() => {}))
 </script>`
+}
 
 /** The HTML of a bar above GraphiQL with a link to the console. */
 const linkToConsole = (basePath: string) => `<style>
@@ -114,7 +119,7 @@ export function createGraphiql(basePath: string): Handler {
       shouldPersistHeaders: false,
     })
     const plain = rendered
-      .replace('<head>', () => `<head>${signIn(basePath)}`)
+      .replace('<head>', () => `<head>${sessionScript(basePath)}`)
       .replace(/<body[^>]*>/, (body) => `${body}${linkToConsole(basePath)}`)
     const etag = `"${createHash('sha256').update(plain).digest('base64url')}"`
     return { plain, zipped: await promisify(gzip)(plain), etag, policy: policyOf(plain) }
