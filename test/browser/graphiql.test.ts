@@ -89,12 +89,29 @@ describe.skipIf(!hasBrowser)('GraphiQL in a browser without internet', () => {
     await page.getByLabel('Token').fill(await parley.tokenOf(await parley.human('Bob')))
     await page.getByRole('button', { name: 'Sign in', exact: true }).click()
     await page.getByText('You are Bob').waitFor({ timeout: 30_000 })
+    // Otherwise GraphiQL opens an empty tab beside the one that it has stored.
+    await page.evaluate('localStorage.clear()')
     await page.goto(`${parley.origin}/graphql`)
     await page.getByText('You are signed in as Bob.').waitFor({ timeout: 30_000 })
     await page.locator('.graphiql-query-editor .monaco-editor').first().click({ timeout: 30_000 })
     await page.keyboard.press('Control+Enter')
     await page.locator('.graphiql-response, .result-window').getByText('HUMAN').waitFor({ timeout: 20_000 })
     if (process.env['SCREENSHOT']) await page.screenshot({ path: `${process.env['SCREENSHOT']}.signed-in.png` })
+
+    // A link from somebody else can contain a mutation: it runs with the session only if the person confirms.
+    const questions: string[] = []
+    page.on('dialog', (dialog) => {
+      questions.push(dialog.message())
+      void dialog.dismiss()
+    })
+    const mutation = 'mutation { createSpace(input: { name: "Planted" }) { __typename } }'
+    await page.goto(`${parley.origin}/graphql?query=${encodeURIComponent(mutation)}`)
+    await page.getByText('You are signed in as Bob.').waitFor({ timeout: 30_000 })
+    await page.locator('.graphiql-query-editor .monaco-editor').first().click({ timeout: 30_000 })
+    await page.keyboard.press('Control+Enter')
+    await page.locator('.graphiql-response, .result-window').getByText('Not sent.').waitFor({ timeout: 20_000 })
+    expect(questions).toEqual([expect.stringContaining('contained a query')])
+    expect(await parley.app.platform.db.prisma.space.count({ where: { name: 'Planted' } })).toBe(0)
     await context.close()
   }, 90_000)
 })

@@ -129,7 +129,7 @@ describe.skipIf(!hasBrowser)('a team moves in', () => {
     await status.getByText('Email works.').waitFor(PATIENCE)
     mail.behave('busy')
     await parley.app.domain.inviting.invite(parley.admin, { email: 'lea@example.com', spaceIds: [] })
-    await status.getByText(/Email does not work\. Last attempt: .*4\.7\.1 Try again later/).waitFor(PATIENCE)
+    await status.getByText(/Email is not working\. Last attempt: .*4\.7\.1 Try again later/).waitFor(PATIENCE)
     await status.getByText('The server keeps trying to send 1 email').waitFor(PATIENCE)
     await admin.evaluate(`history.pushState(null, '', '/audit')`)
     await admin.getByRole('heading', { name: 'Audit log' }).waitFor(PATIENCE)

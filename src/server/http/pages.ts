@@ -51,6 +51,9 @@ const FIRST_QUERY = `# Welcome to Parley. The bar above says whether
  * Headers pane to requests of tabs without one; without any, requests use the session cookie of the browser. It delays
  * the introspection query until there is a session or a token. The token stays in the page; the script deletes tokens
  * that older versions stored.
+ *
+ * Anybody can send a person a link to this page with a mutation in it. If the page was opened with a query, the script
+ * therefore asks before it runs an operation with the session.
  */
 function sessionScript(basePath: string): string {
   // PARLEY_PUBLIC_URL can contain an apostrophe.
@@ -59,19 +62,26 @@ function sessionScript(basePath: string): string {
   for (const key of ['graphiql:headers', 'graphiql:shouldPersistHeaders']) localStorage.removeItem(key)
   const ask = window.fetch.bind(window)
   let authorization = null
+  let isConfirmed = !new URLSearchParams(location.search).has('query')
   let known
   const isKnown = new Promise((resolve) => { known = resolve })
+  const isIntrospection = ({ body }) => String(body).includes('IntrospectionQuery')
   window.fetch = async (resource, init = {}) => {
     const headers = new Headers(init.headers)
     const given = headers.get('authorization')
     if (given) {
       authorization = given
       known()
+      document.querySelector('.parley-session').textContent = ' · Requests use the token of the Headers pane.'
     } else {
-      if (String(init.body).includes('IntrospectionQuery')) await isKnown
+      if (isIntrospection(init)) await isKnown
       if (authorization) headers.set('authorization', authorization)
     }
     if (headers.has('authorization')) return ask(resource, { ...init, headers })
+    if (!isConfirmed && !isIntrospection(init)) {
+      isConfirmed = confirm('The link that you opened contained a query. Run operations with your session anyway?')
+      if (!isConfirmed) throw new Error('Not sent.')
+    }
     headers.set('x-parley-csrf', '1')
     return ask(resource, { ...init, headers, credentials: 'same-origin' })
   }
