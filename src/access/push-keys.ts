@@ -27,7 +27,10 @@ export async function openPushKeys({
   try {
     return { publicKey, privateKey: secretBox.open(privateSealed, contextOf(publicKey)) }
   } catch (error) {
-    logger.error({ error: messageOf(error) }, 'could not decrypt the push key; no push messages are sent')
+    logger.error(
+      { error: messageOf(error) },
+      'could not decrypt the push key; no push messages are sent. Set the same PARLEY_SECRET_KEY for every process and every start',
+    )
     return null
   }
 }

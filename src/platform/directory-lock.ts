@@ -14,7 +14,9 @@ const BUSY = 5
 /** Another running process has locked the directory. */
 export class DirectoryBusyError extends Error {
   constructor(directory: string) {
-    super(`DATA_DIR: another process uses ${directory}; stop it, or give this process its own directory`)
+    super(
+      `DATA_DIR: another process uses ${directory}; stop it, or give this process its own directory, and with it a database of its own. Several processes of one installation need DATABASE_URL and REDIS_URL`,
+    )
     this.name = 'DirectoryBusyError'
   }
 }

@@ -224,7 +224,7 @@ function factsOf(provider: Provider): string {
 
 function wordsOfDefault(defaultModel: string, failing: readonly Provider[]): string {
   if (failing.some(({ name }) => defaultModel.startsWith(`${name}:`)))
-    return `New agents use ${defaultModel}, whose provider cannot be reached now: choose another model for them.`
+    return `New agents use ${defaultModel}, whose provider cannot be called now: correct the provider, or choose another model for them.`
   if (defaultModel !== 'demo') return `New agents use ${defaultModel} unless you choose another model.`
   return 'New agents use the scripted model demo until a well-known provider has answered with your key. You can choose any other model for each agent.'
 }
