@@ -22,7 +22,10 @@ export function RunAsTest({ spaceId, agentName }: { spaceId: string; agentName: 
             code={`npx parley record --space ${spaceId} --out ${file}\nnpx parley replay ${file}`}
           />
           <h3>The test</h3>
-          <p className="hint">For Vitest.</p>
+          <p className="hint">
+            For Vitest. This test passes while the agents repeat their recorded answers. To require a better answer, run{' '}
+            <code>npx parley backtest</code> with checks.
+          </p>
           <CodeBlock
             language="ts"
             code={`import { expect, test } from 'vitest'
