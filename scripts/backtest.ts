@@ -7,7 +7,7 @@ import { readConfig } from '../src/config.ts'
 import { messageOf } from '../src/lib/errors.ts'
 import { oneLine } from '../src/lib/json.ts'
 import { createModelRegistry } from '../src/models/registry.ts'
-import { type Backtest, backtest, readChanges, readChecks } from '../src/replay/backtest.ts'
+import { type Backtest, backtest, readChanges, readChecks, readResults } from '../src/replay/backtest.ts'
 import { junitOf, markdownOf } from '../src/replay/backtest-report.ts'
 import { UnusableRecordingError } from '../src/replay/recording.ts'
 import { openRecording } from '../src/replay/replay.ts'
@@ -20,13 +20,15 @@ try {
     throw new UnusableRecordingError(`--models must be real or recorded, not ${oneLine(kind)}.`)
   const { modelProviders } = readConfig({ ...process.env, DATA_DIR: process.env['DATA_DIR'] ?? '.parley' })
   const registry = createModelRegistry({ providers: modelProviders, demoTokensPerSecond: 0 })
-  const checks = values.checks === undefined ? [] : readChecks(readFileSync(values.checks, 'utf8'))
+  const text = values.checks === undefined ? null : readFileSync(values.checks, 'utf8')
+  const checks = text === null ? [] : readChecks(text)
+  const given = text === null ? [] : readResults(text)
   const results: Backtest[] = []
   for (const file of positionals) {
     const recording = await openRecording(file)
     const changes = readChanges(values.set ?? [], recording, (path) => readFileSync(path, 'utf8'))
     const models = kind === 'recorded' ? null : registry
-    results.push(await backtest(recording, { changes, checks, models, judge: values.judge ?? null }))
+    results.push(await backtest(recording, { changes, checks, results: given, models, judge: values.judge ?? null }))
   }
   const report = markdownOf(results)
   console.log(report)

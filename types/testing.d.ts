@@ -63,6 +63,14 @@ export interface Check {
   rubric?: string
 }
 
+/** A result for a call that is not in the recording. The call's input must include the fields of `input`. */
+export interface GivenResult {
+  agent: string
+  tool: string
+  input?: { [key: string]: Json }
+  output: Json
+}
+
 export interface CheckResult {
   name: string
   /** Null if the check holds; otherwise why it does not, as a sentence. */
@@ -103,6 +111,8 @@ export interface BacktestOptions {
   /** Fields of UpdateAgentInput, by the agent's id. */
   changes: ReadonlyMap<string, { [key: string]: Json }>
   checks: readonly Check[]
+  /** Results for calls that the candidate makes and the recording lacks. */
+  results?: readonly GivenResult[]
   /** The models of the AI SDK that answer for changed agents; null for the recorded answers. */
   models: {
     /** Returns why the model cannot be called; null if it can. */

@@ -6,7 +6,16 @@ import type { ModelAnswer } from './recorded-model.ts'
 import type { RecordedAnswer } from './recorded-tools.ts'
 import type { Recorded } from './recording.ts'
 import { isOutside } from './schedule.ts'
-import { learnCalls, learnMessages, nameOf, prismaOf, recordedRunOf, type World } from './world.ts'
+import {
+  type GivenResult,
+  includesFields,
+  learnCalls,
+  learnMessages,
+  nameOf,
+  prismaOf,
+  recordedRunOf,
+  type World,
+} from './world.ts'
 
 /** Returns the position of a generation: its run, and the number of the run's journaled steps. */
 async function placeOfGeneration(world: World): Promise<{ runId: string; agentId: string; index: number } | null> {
@@ -76,6 +85,8 @@ export async function answerCall(world: World, callId: string): Promise<Recorded
   const call = await prismaOf(world).toolCall.findUniqueOrThrow({ where: { id: callId } })
   const found = recordedCallLike(world, call)
   if (found === undefined) {
+    const given = givenResultOf(world, call)
+    if (given !== undefined) return { type: 'output', output: given.output }
     missing.add(`The recording has no result for ${call.toolName}(${JSON.stringify(call.input)}).`)
     return { type: 'failure', code: 'NOT_RECORDED', message: 'The recording has no result for this call.' }
   }
@@ -83,6 +94,15 @@ export async function answerCall(world: World, callId: string): Promise<Recorded
   ids.link(found.id, callId)
   if (!isFree) await gates.reach(`result ${found.id}`, call.runId)
   return answerOf(found, ids.toReplay(found.output as Json))
+}
+
+/** Returns the first result that the options of the replay provide for a call. */
+function givenResultOf({ options, recording }: World, call: ToolCall): GivenResult | undefined {
+  const name = nameOf(recording, call.agentId).toLowerCase()
+  return options.results?.find(
+    ({ agent, tool, input = {} }) =>
+      agent.toLowerCase() === name && tool === call.toolName && includesFields(call.input as Json, input),
+  )
 }
 
 /**

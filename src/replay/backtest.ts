@@ -10,7 +10,7 @@ import { type Played, play } from './player.ts'
 import type { ModelAnswer } from './recorded-model.ts'
 import { type Recording, type RoomRows, UnusableRecordingError } from './recording.ts'
 import { textOf } from './schedule.ts'
-import { type Asked, nameOf, placesOf } from './world.ts'
+import { type Asked, type GivenResult, includesFields, nameOf, placesOf } from './world.ts'
 
 /** The actions of one agent, either in the recording or in the candidate, which is the replay with changed agents. */
 export interface AgentSummary {
@@ -72,6 +72,8 @@ export interface BacktestOptions {
   /** Changed fields of UpdateAgentInput, by the agent's id. */
   changes: ReadonlyMap<string, JsonObject>
   checks: readonly Check[]
+  /** Results for calls that the candidate makes and the recording lacks. */
+  results?: readonly GivenResult[]
   /** The models that changed agents call; null to use the recorded answers. */
   models: Pick<ModelRegistry, 'check' | 'resolve'> | null
   /** The name of the model that judges rubrics. */
@@ -137,12 +139,7 @@ function fieldValue(field: string, text: string): Json {
  * UnusableRecordingError
  */
 export function readChecks(text: string): Check[] {
-  let value: unknown
-  try {
-    value = JSON.parse(text)
-  } catch (error) {
-    throw new UnusableRecordingError(`The checks are not JSON: ${messageOf(error)}`)
-  }
+  const value = parseChecks(text)
   const expected = isObject(value) ? value['expect'] : null
   if (!isObject(expected)) throw new UnusableRecordingError('The checks must contain an object `expect`.')
   const list = (name: string): unknown[] => {
@@ -155,18 +152,41 @@ export function readChecks(text: string): Check[] {
     throw new UnusableRecordingError(`expect.${unknown} is unknown: use calls, says or rubric.`)
   return [
     ...list('calls').map((calls) => ({
-      calls: checked('calls', calls, ['agent', 'tool']) as NonNullable<Check['calls']>,
+      calls: checked('expect.calls', calls, ['agent', 'tool']) as NonNullable<Check['calls']>,
     })),
     ...list('says').map((says) => ({
-      says: checked('says', says, ['agent', 'matches']) as NonNullable<Check['says']>,
+      says: checked('expect.says', says, ['agent', 'matches']) as NonNullable<Check['says']>,
     })),
     ...list('rubric').map((rubric) => ({ rubric: String(rubric) })),
   ]
 }
 
+/**
+ * Parses the results in a file of checks: `{ "results": [{ "agent": …, "tool": …, "input": {…}, "output": … }] }`. @throws
+ * UnusableRecordingError
+ */
+export function readResults(text: string): GivenResult[] {
+  const value = parseChecks(text)
+  const results = isObject(value) ? (value['results'] ?? []) : []
+  if (!Array.isArray(results)) throw new UnusableRecordingError('results must be a list.')
+  return results.map((one: unknown) => {
+    const { output } = checked('results', one, ['agent', 'tool']) as Partial<GivenResult>
+    if (output === undefined) throw new UnusableRecordingError('Each of results needs output.')
+    return one as GivenResult
+  })
+}
+
+function parseChecks(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch (error) {
+    throw new UnusableRecordingError(`The checks are not JSON: ${messageOf(error)}`)
+  }
+}
+
 function checked(name: string, value: unknown, needed: string[]): unknown {
   const missing = needed.find((field) => !isObject(value) || typeof value[field] !== 'string')
-  if (missing !== undefined) throw new UnusableRecordingError(`Each of expect.${name} needs ${missing}.`)
+  if (missing !== undefined) throw new UnusableRecordingError(`Each of ${name} needs ${missing}.`)
   return value
 }
 
@@ -177,7 +197,7 @@ function checked(name: string, value: unknown, needed: string[]): unknown {
  */
 export async function backtest(
   recording: Recording,
-  { changes, checks, models, judge }: BacktestOptions,
+  { changes, checks, results: given = [], models, judge }: BacktestOptions,
 ): Promise<Backtest> {
   const network = blockNetwork()
   let baseline: ReturnType<typeof compare>
@@ -186,7 +206,7 @@ export async function backtest(
   } finally {
     network.unblock()
   }
-  const played = await playCandidate(recording, { changes, models })
+  const played = await playCandidate(recording, { changes, results: given, models })
   const [recorded, candidate] = [laneOf(recording, recording), laneOf(recording, played.rows)]
   const differences = differencesOf(recorded, candidate, played)
   const results: CheckResult[] = []
@@ -209,13 +229,18 @@ export async function backtest(
 
 async function playCandidate(
   recording: Recording,
-  { changes, models }: Pick<BacktestOptions, 'changes' | 'models'>,
+  { changes, results, models }: Pick<BacktestOptions, 'changes' | 'models'> & { results: readonly GivenResult[] },
 ): Promise<Played> {
   if (models !== null)
-    return play(recording, { changes, isFree: true, model: (asked) => answerWith(models, recording, changes, asked) })
+    return play(recording, {
+      changes,
+      results,
+      isFree: true,
+      model: (asked) => answerWith(models, recording, changes, asked),
+    })
   const network = blockNetwork()
   try {
-    return await play(recording, { changes, isFree: true })
+    return await play(recording, { changes, results, isFree: true })
   } finally {
     network.unblock()
   }
@@ -319,11 +344,10 @@ async function resultOf(
     const name = `expect.calls: ${agent} calls ${tool}`
     const own = agentOf(agent)
     if (own === undefined) return { name, failure: `There is no agent ${agent}.` }
-    const isMeant = (given: Json) =>
-      Object.entries(input).every(([key, value]) =>
-        createIdMap().areSame(value, isObject(given) ? given[key] : undefined),
-      )
-    return { name, failure: count(own.calls.filter((call) => call.tool === tool && isMeant(call.input)).length, times) }
+    return {
+      name,
+      failure: count(own.calls.filter((call) => call.tool === tool && includesFields(call.input, input)).length, times),
+    }
   }
   if (check.says !== undefined) {
     const { agent, matches, times } = check.says

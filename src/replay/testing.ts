@@ -4,3 +4,4 @@ export { type Backtest, type BacktestOptions, backtest, type Check } from './bac
 export type { Divergence, DivergenceKind } from './compare.ts'
 export { type Recording, UnusableRecordingError } from './recording.ts'
 export { openRecording, type Replayed, replay } from './replay.ts'
+export type { GivenResult } from './world.ts'

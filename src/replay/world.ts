@@ -1,6 +1,6 @@
 import type { Application } from '../app.ts'
 import type { Message, Run, Step } from '../generated/prisma/client.ts'
-import type { JsonObject } from '../lib/json.ts'
+import { isObject, type Json, type JsonObject } from '../lib/json.ts'
 import type { CallOptions } from '../models/language-model.ts'
 import { callGate, createGates, type Gates } from './gates.ts'
 import { createIdMap, type IdMap } from './ids.ts'
@@ -14,11 +14,21 @@ export interface PlayOptions {
   changes?: ReadonlyMap<string, JsonObject>
   /** Returns an answer that replaces the recorded one; null for the recorded answer. */
   model?(asked: Asked): Promise<ModelAnswer | null>
+  /** Results for calls that the recording lacks. */
+  results?: readonly GivenResult[]
   /**
    * Whether this is a candidate: it follows only the recorded actions of people, plans and services, and does not
    * constrain the agents.
    */
   isFree?: boolean
+}
+
+/** A result for a call that is not in the recording. The call's input must include the fields of `input`. */
+export interface GivenResult {
+  agent: string
+  tool: string
+  input?: JsonObject
+  output: Json
 }
 
 /** A generation that the engine requests. */
@@ -91,6 +101,10 @@ export const prismaOf = ({ app }: World) => app.platform.db.prisma
 export function nameOf({ entities }: Pick<RoomRows, 'entities'>, id: string): string {
   return entities.find((one) => one.id === id)?.name ?? id
 }
+
+/** Whether a call's input includes all fields, with equal values. */
+export const includesFields = (input: Json, fields: JsonObject): boolean =>
+  Object.entries(fields).every(([key, value]) => createIdMap().areSame(value, isObject(input) ? input[key] : undefined))
 
 /** Returns the recorded run that a run of the replay repeats. */
 export function recordedRunOf({ ids, recording }: World, runId: string): Recorded<Run> | undefined {

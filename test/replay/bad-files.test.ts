@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
-import { readChanges, readChecks } from '../../src/replay/backtest.ts'
+import { readChanges, readChecks, readResults } from '../../src/replay/backtest.ts'
 import { readRecording, UnusableRecordingError } from '../../src/replay/recording.ts'
 
 const SPACE = `spc_${'1'.repeat(32)}`
@@ -218,5 +218,19 @@ describe('the input of a backtest', () => {
     ['{"expect":{"sings":[]}}', 'expect.sings is unknown'],
   ])('refuses the checks %s', (text, reason) => {
     expect(() => readChecks(text)).toThrow(reason)
+  })
+
+  test('reads results, and needs none', () => {
+    const result = { agent: 'Ada', tool: 'refund', output: null }
+    expect(readResults(JSON.stringify({ expect: {}, results: [result] }))).toEqual([result])
+    expect(readResults('{"expect":{}}')).toEqual([])
+  })
+
+  test.each([
+    ['{"results":{}}', 'must be a list'],
+    ['{"results":[{"agent":"Ada","output":1}]}', 'needs tool'],
+    ['{"results":[{"agent":"Ada","tool":"refund"}]}', 'needs output'],
+  ])('refuses the results %s', (text, reason) => {
+    expect(() => readResults(text)).toThrow(reason)
   })
 })

@@ -46,7 +46,7 @@ describe.each(RULE_STACKS)('a room of a started server, on the %s stack', (stack
     folder = await makeScratchFolder('parley-record-')
     database = stack === 'postgres' ? await createTestDatabase() : null
     settings = { DATA_DIR: file('data'), ...(database === null ? {} : { DATABASE_URL: database.url }) }
-    recording = file('room.jsonl')
+    recording = file('recordings/room.jsonl')
     server = await startParley({ settings })
     const seeded = await parley(['seed', server.origin], { PARLEY_ADMIN_TOKEN: server.adminToken })
     spaceId = /space +(spc_\S+)/.exec(seeded.stdout)?.[1] ?? ''

@@ -551,5 +551,20 @@ describe('a change that was made to a recording', () => {
     expect(tested.missing).toEqual(expect.arrayContaining([expect.stringContaining('no result for lookup')]))
     expect(tested.differences).toEqual(expect.arrayContaining([expect.objectContaining({ agent: ada, what: 'calls' })]))
     expect([tested.isPassed, service.calls.length]).toEqual([false, before])
+
+    asked.length = 0
+    const completed = await backtest(recording, {
+      changes: new Map([[agent?.id ?? '', { model: 'test:candidate' }]]),
+      checks: [{ calls: { agent: ada, tool: 'lookup', input: { amount: 7 } } }],
+      results: [{ agent: ada, tool: 'lookup', input: { amount: 7 }, output: { found: true } }],
+      models: {
+        check: (name) => (name === 'test:candidate' ? null : `${name} is unknown.`),
+        resolve: async () => model as never,
+      },
+      judge: null,
+    })
+    expect(completed.missing).not.toEqual(expect.arrayContaining([expect.stringContaining('lookup')]))
+    expect(completed.checks).toEqual([expect.objectContaining({ failure: null })])
+    expect(service.calls.length).toBe(before)
   })
 })

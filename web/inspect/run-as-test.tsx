@@ -14,13 +14,18 @@ export function RunAsTest({ spaceId, agentName }: { spaceId: string; agentName: 
             key or server.
           </p>
           <h3>Record and replay</h3>
-          <p className="hint">In a shell, with DATA_DIR or DATABASE_URL of this server.</p>
+          <p className="hint">
+            In a shell, with DATA_DIR or DATABASE_URL of this server. Stop an embedded server first.
+          </p>
           <CodeBlock
             language="sh"
             code={`npx parley record --space ${spaceId} --out ${file}\nnpx parley replay ${file}`}
           />
           <h3>The test</h3>
-          <p className="hint">For Vitest.</p>
+          <p className="hint">
+            For Vitest. This test passes while the agents repeat their recorded answers. To require a better answer, run{' '}
+            <code>npx parley backtest</code> with checks.
+          </p>
           <CodeBlock
             language="ts"
             code={`import { expect, test } from 'vitest'
@@ -28,7 +33,7 @@ import { replay } from 'parley/testing'
 
 test(${title}, async () => {
   expect(await replay('${file}')).toMatchObject({ isEqual: true, divergence: null })
-})`}
+}, 60_000)`}
           />
         </div>
       </details>
