@@ -16,7 +16,7 @@ WORKDIR /app
 COPY --from=build /app/node_modules node_modules
 COPY package.json ./
 COPY prisma/migrations prisma/migrations
-COPY scripts/migrate.ts scripts/export.ts scripts/import.ts scripts/record.ts scripts/rotate-secrets.ts scripts/output-file.ts scripts/release.ts scripts/
+COPY scripts/migrate.ts scripts/command-options.ts scripts/export.ts scripts/import.ts scripts/record.ts scripts/rotate-secrets.ts scripts/output-file.ts scripts/release.ts scripts/
 COPY src src
 COPY --from=build /app/web/dist web/dist
 # A volume that is mounted at one of these gets its owner.
