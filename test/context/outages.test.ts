@@ -103,7 +103,7 @@ describe('an event of a persistent agent that failed because of a provider outag
     await passPause(ada.id)
     await stage.endedRuns(ada, 2)
     const told = JSON.stringify(parley.models.requests.at(-1)?.messages)
-    expect(told).toMatch(/This cycle failed: .*What it had read comes again\./)
+    expect(told).toMatch(/This cycle failed: .*The events that it had read will be delivered again\./)
     expect((await stage.messagesIn(space)).map(({ text }) => text)).toEqual(['Go', 'Half an answer.'])
   })
 

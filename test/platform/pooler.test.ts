@@ -153,7 +153,7 @@ describe.skipIf(!hasPostgres || !canStartPgBouncer())('a database behind PgBounc
   test('is refused as the direct server, as is another database', async () => {
     const url = (await pooler(TRANSACTIONS)).through(database.url)
     await expect(inspectPostgres({ url, directUrl: url })).rejects.toThrow(
-      'PARLEY_DIRECT_DATABASE_URL: is also a transaction pooler too',
+      'PARLEY_DIRECT_DATABASE_URL: is also a transaction pooler',
     )
     const other = await createEmptyDatabase()
     closing.push(() => other.drop())
