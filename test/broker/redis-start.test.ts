@@ -110,7 +110,7 @@ describe.skipIf(!canStartRedis())(
 
     test('a server without free memory', async () => {
       await admin.config('SET', 'maxmemory-policy', 'noeviction', 'maxmemory', '1')
-      expect(await refusalOf(server.url)).toMatch(/OOM.*; give it more memory \(maxmemory\)$/)
+      expect(await refusalOf(server.url)).toMatch(/OOM.*; give Redis more memory \(maxmemory\)$/)
       await admin.config('SET', 'maxmemory', '0')
     })
 
@@ -170,7 +170,7 @@ describe.skipIf(!canStartRedis())('TLS', () => {
 
   test('rediss:// to a port without TLS: the error suggests redis://', async () => {
     expect(await refusalOf(`rediss://127.0.0.1:${server.port}`)).toMatch(
-      /ETIMEDOUT; if it does not expect TLS, use redis:\/\//,
+      /ETIMEDOUT; if the server does not expect TLS, use redis:\/\//,
     )
   })
 
