@@ -53,7 +53,7 @@ describe.skipIf(!canStartRedis())('Redis behind Sentinels', () => {
 
   test('startup fails with a master that the Sentinels do not know, and with Sentinels that do not respond', async () => {
     expect(await errorOf(sentinel.url.replace(MASTER_NAME, 'other'))).toMatch(
-      /^REDIS_URL: the Redis master other of the Sentinels at [\d.:,]+ cannot be used: .*set \?name= to the name under which the Sentinels monitor the master/,
+      /^REDIS_URL: the Redis master other of the Sentinels at [\d.:,]+ cannot be used: .*set \?name= to the name of the master that the Sentinels monitor/,
     )
     expect(await errorOf('redis+sentinel://user:s3cret@127.0.0.1:1,127.0.0.1:2/0')).toMatch(
       /^REDIS_URL: the Redis master mymaster of the Sentinels at 127.0.0.1:1,127.0.0.1:2 cannot be used: [^\n]*; check the hosts and ports of the Sentinels, [^\n]*$/,
