@@ -14,7 +14,10 @@ export function RunAsTest({ spaceId, agentName }: { spaceId: string; agentName: 
             key or server.
           </p>
           <h3>Record and replay</h3>
-          <p className="hint">In a shell, with DATA_DIR or DATABASE_URL of this server.</p>
+          <p className="hint">
+            In a shell in the folder of this server, with its DATA_DIR or DATABASE_URL. Stop a server with an embedded
+            database first.
+          </p>
           <CodeBlock
             language="sh"
             code={`npx parley record --space ${spaceId} --out ${file}\nnpx parley replay ${file}`}
