@@ -69,11 +69,11 @@ describe.skipIf(!hasBrowser)('the audit log in the console', () => {
   test('fits the screen of a phone; only admins have the page', async () => {
     await play(1)
     const { page, signIn, violations } = await openAs(parley.admin, '/audit', { width: 360, height: 740 })
-    await page
-      .getByText(/Eve tried to change .* of the agent/)
-      .first()
-      .waitFor(PATIENCE)
+    const sentence = page.getByText(/Eve tried to change .* of the agent/).first()
+    await sentence.waitFor(PATIENCE)
     expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(360)
+    // The state and the time are below the sentence, not beside it.
+    expect((await sentence.boundingBox())?.width).toBeGreaterThan(240)
     expect(await violations()).toEqual([])
     await page.getByRole('button', { name: 'Open the sidebar' }).click()
     await page.getByRole('button', { name: 'Sign out' }).click()

@@ -77,7 +77,7 @@ describe.skipIf(!hasBrowser)('why and copies in the console', () => {
     expect(await form.getByLabel('Model').inputValue()).not.toBe('')
     await form.getByRole('button', { name: 'Rerun', exact: true }).click()
     await page.waitForURL((url) => /\/runs\/run_/.test(url.pathname) && !url.pathname.endsWith(runId), PATIENCE)
-    await page.getByRole('link', { name: 'the original run' }).waitFor(PATIENCE)
+    await page.getByText('the original run, from step 1').waitFor(PATIENCE)
     const result = page.getByRole('region', { name: 'Result' })
     await result.getByRole('heading', { name: 'Before' }).waitFor(PATIENCE)
     await expect.poll(() => result.getByText('Good day.').count(), PATIENCE).toBe(2)

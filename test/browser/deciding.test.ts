@@ -182,7 +182,7 @@ describe.skipIf(!hasBrowser)('decisions in the console', () => {
 
     const third = await run()
     await waiting.getByText('3', { exact: true }).waitFor(PATIENCE)
-    const through = call(shown).filter({ hasText: 'under a standing grant that' })
+    const through = call(shown).filter({ hasText: 'under a standing grant by' })
     await through.getByRole('button', { name: 'Show the grant' }).press('Enter')
     await through.getByText('quantity: at most 2').waitFor(PATIENCE)
     await through.getByText('2 of 4 quantity').waitFor(PATIENCE)

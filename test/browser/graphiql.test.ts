@@ -89,11 +89,11 @@ describe.skipIf(!hasBrowser)('GraphiQL in a browser without internet', () => {
     await page.getByLabel('Token').fill(await parley.tokenOf(await parley.human('Bob')))
     await page.getByRole('button', { name: 'Sign in', exact: true }).click()
     await page.getByText('You are Bob').waitFor({ timeout: 30_000 })
-    // Otherwise GraphiQL opens an empty tab beside the one that it has stored.
-    await page.evaluate('localStorage.clear()')
     await page.goto(`${parley.origin}/graphql`)
     await page.getByText('You are signed in as Bob.').waitFor({ timeout: 30_000 })
     await page.locator('.graphiql-query-editor .monaco-editor').first().click({ timeout: 30_000 })
+    // The second visit opens no second tab.
+    expect(await page.getByRole('tab').count()).toBe(1)
     await page.keyboard.press('Control+Enter')
     await page.locator('.graphiql-response, .result-window').getByText('HUMAN').waitFor({ timeout: 20_000 })
     if (process.env['SCREENSHOT']) await page.screenshot({ path: `${process.env['SCREENSHOT']}.signed-in.png` })
@@ -112,6 +112,36 @@ describe.skipIf(!hasBrowser)('GraphiQL in a browser without internet', () => {
     await page.locator('.graphiql-response, .result-window').getByText('Not sent.').waitFor({ timeout: 20_000 })
     expect(questions).toEqual([expect.stringContaining('contained a query')])
     expect(await parley.app.platform.db.prisma.space.count({ where: { name: 'Planted' } })).toBe(0)
+    await context.close()
+  }, 90_000)
+
+  test('the operator, whose token the console keeps in the browser tab, needs no token either', async () => {
+    const token = await parley.tokenOf(parley.admin)
+    const context = await browser.newContext()
+    const page = await context.newPage()
+    await page.goto(parley.origin)
+    await page.getByLabel('Token').fill(token)
+    await page.getByRole('button', { name: 'Sign in', exact: true }).click()
+    await page.getByText('You are the operator').waitFor({ timeout: 30_000 })
+    await page.goto(`${parley.origin}/graphql`)
+    await page.getByText('You are signed in as the operator.').waitFor({ timeout: 30_000 })
+    await page.locator('.graphiql-query-editor .monaco-editor').first().click({ timeout: 30_000 })
+    await page.keyboard.press('Control+Enter')
+    await page.locator('.graphiql-response, .result-window').getByText('ADMIN').waitFor({ timeout: 20_000 })
+    expect(await page.evaluate('JSON.stringify({ ...localStorage })')).not.toContain(token)
+
+    // A link with a query asks first, as with the session cookie.
+    const questions: string[] = []
+    page.on('dialog', (dialog) => {
+      questions.push(dialog.message())
+      void dialog.dismiss()
+    })
+    await page.goto(`${parley.origin}/graphql?query=${encodeURIComponent('mutation { __typename }')}`)
+    await page.getByText('You are signed in as the operator.').waitFor({ timeout: 30_000 })
+    await page.locator('.graphiql-query-editor .monaco-editor').first().click({ timeout: 30_000 })
+    await page.keyboard.press('Control+Enter')
+    await page.locator('.graphiql-response, .result-window').getByText('Not sent.').waitFor({ timeout: 20_000 })
+    expect(questions).toEqual([expect.stringContaining('contained a query')])
     await context.close()
   }, 90_000)
 })

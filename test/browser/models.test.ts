@@ -57,9 +57,11 @@ describe.skipIf(!hasBrowser)('models in the console', () => {
     await agent.getByLabel('Instructions').fill('You answer.')
     await agent.getByLabel('Model (optional)').fill('mine:tiny')
     await agent.getByLabel('Model (optional)').fill('nobody:large')
+    await agent.getByText('No provider nobody is set up: runs with this model fail. See Models.').waitFor(PATIENCE)
     await agent.getByRole('button', { name: 'Create' }).click()
     await agent.getByText('or add its provider under Models').waitFor(PATIENCE)
     await agent.getByRole('button', { name: 'mine:tiny' }).click()
+    expect(await agent.getByText('No provider nobody').count()).toBe(0)
     await agent.getByRole('button', { name: 'Create' }).click()
     await page.getByRole('heading', { name: 'Noor' }).waitFor(PATIENCE)
 
@@ -99,7 +101,7 @@ describe.skipIf(!hasBrowser)('models in the console', () => {
     const headings = page.getByRole('heading', { level: 2 })
     expect(await headings.allTextContents()).toEqual(['Ready', 'Not ready', 'Not set up'])
     const [good, wrong] = [page.getByRole('region', { name: 'good' }), page.getByRole('region', { name: 'wrong' })]
-    await good.getByText('used by Tom, Iris').waitFor(PATIENCE)
+    await good.getByText('used by Tom and Iris').waitFor(PATIENCE)
     expect(await good.getByRole('link', { name: 'Iris' }).getAttribute('href')).toBe(`/agents/${iris.id}/settings`)
     await wrong.getByText('used by Tom (fallback)').waitFor(PATIENCE)
 

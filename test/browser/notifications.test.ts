@@ -101,6 +101,23 @@ describe.skipIf(!hasBrowser)('notifications in the console', () => {
     })
   }, 60_000)
 
+  test('a notice that an admin opens while acting as a person is not marked as read', async () => {
+    const { human, space } = await parley.room('Iris')
+    const { page } = await openAs(parley.admin, '/people')
+    await page.getByRole('button', { name: 'Act as Husam' }).click(PATIENCE)
+    await page.getByText('You are Husam').waitFor(PATIENCE)
+    await page.evaluate(`history.pushState(null, '', '/agents')`)
+    await page.getByRole('heading', { name: 'Agents', level: 1 }).waitFor(PATIENCE)
+    const sent: string[] = []
+    page.on('request', (request) => sent.push(request.postData() ?? ''))
+    parley.models.script(() => [{ error: 'No such model.', status: 400 }])
+    await parley.send(human, space.id, 'Hello?')
+    await page.getByRole('link', { name: 'A run that worked for you has failed.' }).click(PATIENCE)
+    await page.getByRole('heading', { name: 'Iris’s run' }).waitFor(PATIENCE)
+    expect(sent.filter((body) => body.includes('markRead'))).toEqual([])
+    expect(sent.filter((body) => body.includes('query ConsoleRun'))).not.toEqual([])
+  }, 60_000)
+
   test('fields without an effect are hidden or disabled, and keep their values; a text describes which emails are sent', async () => {
     const { domain } = parley.app
     const ada = await parley.human('Ada')

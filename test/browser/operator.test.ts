@@ -55,7 +55,7 @@ describe.skipIf(!hasBrowser)("the operator's pages", () => {
     expect((await times.getByRole('listitem').allTextContents()).map((row) => row.split(':')[0])).toEqual([
       'Queued',
       'Step 1',
-      'send_message',
+      'Send message',
       'Step 2',
     ])
     const origin = page.getByRole('region', { name: 'Cause' })
@@ -333,7 +333,7 @@ describe.skipIf(!hasBrowser)("the operator's pages", () => {
     await people.filter({ hasText: 'Emilka' }).waitFor(PATIENCE)
     expect(await people.filter({ hasText: 'Emilka' }).getByText('no email').count()).toBe(0)
 
-    await page.getByRole('link', { name: 'Settings of Danilo' }).click(PATIENCE)
+    await people.getByRole('link', { name: 'Danilo', exact: true }).click(PATIENCE)
     const address = page.getByRole('form', { name: 'Address of Danilo' })
     await address.getByLabel('Address').fill('danilo@example.com', PATIENCE)
     await address.getByRole('button', { name: 'Set address' }).click()

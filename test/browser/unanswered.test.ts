@@ -37,7 +37,7 @@ describe.skipIf(!hasBrowser)('the console without a response', () => {
       ['/runs', 'Iris'],
       [`/runs/${runs[0]?.id}`, 'Iris’s run'],
       ['/agents', 'Iris'],
-      [`/agents/${agent.id}/mind`, 'Memories'],
+      [`/agents/${agent.id}/memory`, 'Memories'],
       ['/people', 'Act as'],
       ['/usage', 'tokens in'],
       ['/audit', 'No audit entries'],

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { modelToTest, type Provider, remedyOf, sortedProviders, usesOf } from '../../web/operate/providers.ts'
+import { modelToTest, type Provider, remedyOf, sortedProviders, usesOf, warningAbout } from '../../web/operate/providers.ts'
 
 const provider = (name: string, given: Partial<Provider> = {}): Provider => ({
   name,
@@ -45,6 +45,22 @@ describe('the page of model providers', () => {
   ])('says what to do about %s: “%s”', (name, reason, words) => {
     expect(remedyOf({ name, fromEnvironment: false }, reason)).toContain(words)
     expect(remedyOf({ name, fromEnvironment: true }, reason)).toContain('The environment of the server')
+  })
+
+  test.each([
+    ['', null],
+    ['demo', null],
+    ['mine:large:8b', null],
+    ['broken:tiny', 'broken is not ready: runs with this model fail.'],
+    ['openai:gpt-5', 'No provider openai is set up: runs with this model fail.'],
+    [' nobody:tiny', 'No provider nobody is set up: runs with this model fail.'],
+  ])('warns about the model “%s” if its provider cannot be called', (model, warning) => {
+    const providers = [
+      provider('mine'),
+      provider('broken', { ready: false }),
+      provider('openai', { hasKey: false, ready: false }),
+    ]
+    expect(warningAbout(model, providers)).toBe(warning)
   })
 
   test('groups the agents of a provider by model, most used first, with fallbacks and the default', () => {

@@ -19,7 +19,7 @@ describe('the times of a run', () => {
     ]
     const calls = [{ id: 'tcl_1', toolName: 'order', createdAt: at(500), settledAt: at(2400) }]
     const chart = waterfallOf(run(80, 2900), { steps, calls, now })
-    expect(briefly(chart)).toEqual(['Queued 0-80', 'Step 1: m 100-500', 'order 500-2400', 'Step 2: m 2500-2800'])
+    expect(briefly(chart)).toEqual(['Queued 0-80', 'Step 1: m 100-500', 'Order 500-2400', 'Step 2: m 2500-2800'])
     expect(chart.rows.map(({ firstOutput, step }) => [firstOutput, step])).toEqual([
       [null, null],
       [150, 0],
@@ -35,13 +35,13 @@ describe('the times of a run', () => {
     expect(briefly(waterfallOf(run(80, null), { steps: [], calls, now }))).toEqual([
       'Queued 0-80',
       'Run 80-9000 …',
-      'order 500-9000 …',
+      'Order 500-9000 …',
     ])
   })
 
   test('if steps have no times, the times of the run are used; a clock that was set back causes no negative times', () => {
     const calls = [{ id: 'tcl_1', toolName: 'order', createdAt: at(-5), settledAt: at(-9) }]
-    expect(briefly(waterfallOf(run(0, 0), { steps: [], calls, now }))).toEqual(['Queued 0-0', 'Run 0-0', 'order 0-0'])
+    expect(briefly(waterfallOf(run(0, 0), { steps: [], calls, now }))).toEqual(['Queued 0-0', 'Run 0-0', 'Order 0-0'])
     expect(waterfallOf(run(0, 0), { steps: [], calls, now }).totalMs).toBe(1)
   })
 })

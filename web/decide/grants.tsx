@@ -86,7 +86,7 @@ export function GrantOfCall({ call }: { call: ToolCall }) {
   return (
     <div className="grant-of-call">
       <p className="note">
-        Executed without approval, under a standing grant that <b>{call.grant.proposedBy.name}</b> proposed.{' '}
+        Executed without approval, under a standing grant by <b>{call.grant.proposedBy.name}</b>.{' '}
         <Button look="quiet" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
           {isOpen ? 'Hide the grant' : 'Show the grant'}
         </Button>

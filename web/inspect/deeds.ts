@@ -70,7 +70,7 @@ const DEEDS: Record<string, string> = {
   forkSpace: 'copy {target:a space}',
   invite: 'invite somebody by email',
   joinSpace: 'join {target:a space} by a join link',
-  markRead: 'read messages in {target:a space}',
+  markRead: 'mark messages as read in {target:a space}',
   proposeStandingGrant: 'propose a standing grant for {target:a tool call}',
   publishAgentDraft: 'publish the draft of {target:an agent}',
   react: 'react to {target:a message}',

@@ -26,7 +26,8 @@ export function RerunStep({ runId, agentId, stepCount }: { runId: string; agentI
       ...(instructions === agent?.internals?.instructions ? {} : { instructions }),
       ...(model === agent?.model ? {} : { model }),
     }
-    return payloadOf((await connection.ask(RERUN_STEP, { input })).rerunStep, 'RerunStepPayload').run.id
+    const { run } = payloadOf((await connection.ask(RERUN_STEP, { input })).rerunStep, 'RerunStepPayload')
+    return `/runs/${run.id}?of=${runId}&step=${input.step + 1}`
   })
   const choices = Array.from({ length: stepCount }, (_, index) => [String(index), `Step ${index + 1}`] as const)
   return (
@@ -43,7 +44,7 @@ export function RerunStep({ runId, agentId, stepCount }: { runId: string; agentI
             submit="Rerun"
             isBusy={rerun.isBusy}
             error={rerun.error}
-            onSubmit={(values) => rerun.start(values, (id) => go(`/runs/${id}?of=${runId}`))}
+            onSubmit={(values) => rerun.start(values, (address) => go(address))}
           >
             <p className="hint">
               The run continues from the step that you choose, in a copy of the space. The original does not change, and

@@ -15,7 +15,8 @@ export function RunAsTest({ spaceId, agentName }: { spaceId: string; agentName: 
           </p>
           <h3>Record and replay</h3>
           <p className="hint">
-            In a shell, with DATA_DIR or DATABASE_URL of this server. Stop an embedded server first.
+            In a shell in the folder of this server, with its DATA_DIR or DATABASE_URL. Stop a server with an embedded
+            database first.
           </p>
           <CodeBlock
             language="sh"

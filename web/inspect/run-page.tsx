@@ -82,6 +82,7 @@ function RunView({ run, live, onRetry }: RunViewProps) {
   const isOver = OVER.includes(now.status)
   const answers = useAnswers(run, isOver)
   const original = useOriginal(run)
+  const [search] = useSearchParams()
   const steps = live.steps.filter((step) => !isEmptyStep(step) || (!isOver && step === live.steps.at(-1)))
   const sending = steps.flatMap(({ calls }) => calls.filter(isSending))
   // Each message of the run belongs to one of these calls, except messages in spaces that the viewer may not see.
@@ -93,7 +94,7 @@ function RunView({ run, live, onRetry }: RunViewProps) {
         <CopyButton
           what="a link"
           look="button"
-          text={() => addressOf(`/runs/${run.id}${original === null ? '' : `?of=${original.id}`}`)}
+          text={() => addressOf(`/runs/${run.id}${original === null ? '' : `?${search}`}`)}
         />
         <Link className="button plain" href={`/why/${run.id}`}>
           Why
@@ -213,6 +214,9 @@ interface FactsProps {
 
 function Facts({ run, originalId, now, isAwaitingDecision }: FactsProps) {
   const { usage } = now
+  const [search] = useSearchParams()
+  // Part of the URL of a rerun, like the original run.
+  const step = Number(search.get('step'))
   const tookMs =
     now.startedAt === null ? null : Date.parse(now.finishedAt ?? new Date().toISOString()) - Date.parse(now.startedAt)
   return (
@@ -259,6 +263,7 @@ function Facts({ run, originalId, now, isAwaitingDecision }: FactsProps) {
       {originalId !== null && (
         <Fact name="Rerun of">
           <Link href={`/runs/${originalId}`}>the original run</Link>
+          {step > 0 && `, from step ${step}`}
         </Fact>
       )}
       {run.retryOf !== null && (

@@ -1,3 +1,5 @@
+import { wordsOfName } from '../decide/property-titles.ts'
+
 /** The times of a run, as ISO dates; null if it has not ended. */
 export interface TimedRun {
   queuedAt: string
@@ -94,7 +96,15 @@ export function waterfallOf(
   for (const { id, toolName, createdAt, settledAt } of calls) {
     const from = after(createdAt)
     const to = settledAt === null ? Math.max(from, end) : Math.max(from, after(settledAt))
-    rows.push({ ...base, key: id, kind: 'call', label: toolName, from, to, isOpen: settledAt === null && !isOver })
+    rows.push({
+      ...base,
+      key: id,
+      kind: 'call',
+      label: wordsOfName(toolName),
+      from,
+      to,
+      isOpen: settledAt === null && !isOver,
+    })
   }
   // A step comes before its calls, even within the same millisecond.
   const order = { queue: 0, run: 1, step: 2, call: 3 }

@@ -242,7 +242,8 @@ function Path({ steps, objects }: { steps: WhySteps; objects: Objects }) {
             <li key={index} className="step">
               <header>
                 <span className="kind">{wordOf(step)}</span>
-                {step.at !== null && (
+                {/* The time of a person is when the account was created. */}
+                {step.at !== null && step.kind !== 'HUMAN' && (
                   <span className="note">
                     <Moment at={step.at} />
                   </span>

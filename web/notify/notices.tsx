@@ -41,20 +41,22 @@ async function isInFront(connection: Connection, { spaceId, messageId }: ViewerN
 
 /** Shows new notices for a few seconds, each with a link, except notices about the current page. */
 export function Notices() {
-  const { connection, viewer } = useSession()
+  const { connection, viewer, actingUntil } = useSession()
   const [at] = useLocation()
   const [shown, setShown] = useState<ViewerNotice[]>([])
   const last = useRef(0)
   const { notices } = viewer
+  // The person has not seen what an admin sees for them.
+  const isActedFor = actingUntil !== null
   useEffect(() => {
     const added = notices.filter(({ number }) => number > last.current)
     last.current = notices.at(-1)?.number ?? last.current
     const show = async (notice: ViewerNotice) => {
-      if (await isInFront(connection, notice, at)) await markSeen(connection, notice)
-      else setShown((before) => [...before, notice].slice(-MOST_SHOWN))
+      if (!(await isInFront(connection, notice, at))) setShown((before) => [...before, notice].slice(-MOST_SHOWN))
+      else if (!isActedFor) await markSeen(connection, notice)
     }
     for (const notice of added) void show(notice)
-  }, [connection, notices, at])
+  }, [connection, notices, at, isActedFor])
   useEffect(() => {
     if (shown.length === 0) return
     const timer = setTimeout(() => setShown((before) => before.slice(1)), SHOWN_MS)
@@ -71,7 +73,7 @@ export function Notices() {
             href={pathOf(notice)}
             className="grow"
             onClick={() => {
-              void markSeen(connection, notice)
+              if (!isActedFor) void markSeen(connection, notice)
               close(notice)
             }}
           >

@@ -27,6 +27,17 @@ import { WakeUp } from './wake-up.tsx'
 
 const EVERY_MS = 4000
 
+const TABS = ['runs', 'grants']
+const TABS_OF_ADMINS = ['settings', 'tools', 'versions', 'mind', 'plans', 'wake']
+/** The labels of tabs whose names in URLs differ. */
+const NAMES_BY_LABEL: Record<string, string> = { memory: 'mind', trigger: 'wake' }
+
+/** Returns the tab that a URL names, by its name or its label; the runs for an unknown one. */
+function tabOf(named: string | undefined, isAdmin: boolean): string {
+  const tab = NAMES_BY_LABEL[named ?? ''] ?? named ?? ''
+  return (isAdmin ? [...TABS, ...TABS_OF_ADMINS] : TABS).includes(tab) ? tab : 'runs'
+}
+
 /** An agent: its runs, settings, tools, memory and plans. */
 export function AgentPage({ agentId, tab }: { agentId: string; tab: string | undefined }) {
   const { isAdmin } = useSession()
@@ -70,7 +81,11 @@ export function AgentPage({ agentId, tab }: { agentId: string; tab: string | und
             begun continue.
           </p>
         )}
-        <Tabs.Root className="tabbed" value={tab ?? 'runs'} onValueChange={(next) => go(`/agents/${agentId}/${next}`)}>
+        <Tabs.Root
+          className="tabbed"
+          value={tabOf(tab, agent.internals !== null)}
+          onValueChange={(next) => go(`/agents/${agentId}/${next}`)}
+        >
           <Tabs.List className="tabs">
             <Tabs.Tab value="runs">Runs</Tabs.Tab>
             <Tabs.Tab value="grants">Grants</Tabs.Tab>

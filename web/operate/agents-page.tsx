@@ -130,7 +130,7 @@ interface AgentRowProps {
 function AgentRow({ agent, spaces, isAdmin }: AgentRowProps) {
   const { id, name, description, active, paused, mind, model, createdAt } = agent
   return (
-    <Link href={`/agents/${id}`} className="row-link">
+    <Link href={`/agents/${id}`} className="row-link agent-row">
       <Avatar entity={agent} size={36} />
       <span className="grow">
         <b>{name}</b>

@@ -254,17 +254,23 @@ function Use({ use: { model, isDefault, agents } }: { use: ModelUse }) {
 
 const MOST_NAMED = 5
 
+/** Links to the first agent of each name: “Noor (3), Tom and Iris”. */
 function AgentLinks({ agents }: { agents: ModelUse['agents'] }) {
+  const groups = [...Map.groupBy(agents, ({ name, isFallback }) => `${name} ${isFallback}`)]
+  const shown = groups.slice(0, MOST_NAMED)
+  const more = groups.slice(MOST_NAMED).reduce((sum, [, members]) => sum + members.length, 0)
+  const lastAt = more > 0 ? shown.length : shown.length - 1
   return (
     <>
-      {agents.slice(0, MOST_NAMED).map(({ id, name, isFallback }, at) => (
-        <Fragment key={`${id} ${isFallback}`}>
-          {at > 0 && ', '}
-          <Link href={`/agents/${id}/settings`}>{name}</Link>
-          {isFallback && ' (fallback)'}
+      {shown.map(([key, members], at) => (
+        <Fragment key={key}>
+          {at > 0 && (at === lastAt ? ' and ' : ', ')}
+          <Link href={`/agents/${members[0]?.id}/settings`}>{members[0]?.name}</Link>
+          {members.length > 1 && ` (${members.length})`}
+          {members[0]?.isFallback && ' (fallback)'}
         </Fragment>
       ))}
-      {agents.length > MOST_NAMED && ` and ${agents.length - MOST_NAMED} more`}
+      {more > 0 && ` and ${more} more`}
     </>
   )
 }

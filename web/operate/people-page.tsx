@@ -99,7 +99,14 @@ function Person({ person: { id, name, kind, role, email, createdAt, erasedAt } }
       <div className="plain-row">
         <Avatar entity={{ id, name, kind }} size={30} />
         <span className="grow">
-          <b>{name}</b> {role === 'ADMIN' && <span className="kind">admin</span>}{' '}
+          {erasedAt === null ? (
+            <Link href={`/people/${id}`}>
+              <b>{name}</b>
+            </Link>
+          ) : (
+            <b>{name}</b>
+          )}{' '}
+          {role === 'ADMIN' && <span className="kind">admin</span>}{' '}
           <span className="note">
             since <Moment at={createdAt} />
             {email === null && ', no email'}

@@ -66,6 +66,17 @@ export function remedyOf(
   return 'Correct the key or the address with “Change”, or test another model.'
 }
 
+/** Returns why runs with a model would fail, by the state of its provider; null if there is no known reason. */
+export function warningAbout(model: string, providers: readonly Provider[]): string | null {
+  const [name = '', ...rest] = model.trim().split(':')
+  if (name === '' || rest.length === 0) return null
+  const provider = providers.find((one) => one.name === name)
+  if (provider?.ready) return null
+  return provider !== undefined && isSet(provider)
+    ? `${name} is not ready: runs with this model fail.`
+    : `No provider ${name} is set up: runs with this model fail.`
+}
+
 /** Providers that are set up: those that can be called, `demo` last, and those that cannot. */
 export function sortedProviders(providers: readonly Provider[]): { ready: Provider[]; failing: Provider[] } {
   const ready = providers.filter((one) => isSet(one) && one.ready)

@@ -2,7 +2,7 @@ import { type ReactNode, useState } from 'react'
 import { Link, useSearchParams } from 'wouter'
 import type { ConsoleSearchQuery, ConsoleSearchQueryVariables, SearchOrder } from '../../generated/graphql.ts'
 import { useAsk } from '../ask.ts'
-import { useWordsBelow } from '../operate/spaces-of-agents.ts'
+import { useSpacesOfAgents, useWordsBelow } from '../operate/spaces-of-agents.ts'
 import { useSession } from '../session.tsx'
 import { PageHead } from '../shell/page-head.tsx'
 import { AGENT_CHOICES, PEOPLE_CHOICES } from '../talk/operations.ts'
@@ -117,7 +117,7 @@ interface FiltersProps {
 function Filters({ params, onSet }: FiltersProps) {
   const { viewer } = useSession()
   const spaceId = params.get('space') ?? ''
-  const senders = useSenders(spaceId)
+  const senders = useSenders(spaceId, params.get('from') ?? '')
   const field = (name: string) => ({
     value: params.get(name) ?? '',
     onChange: ({ target }: { target: { value: string } }) => onSet(name, target.value),
@@ -148,13 +148,20 @@ function Filters({ params, onSet }: FiltersProps) {
   )
 }
 
-/** The members of the space, or everybody whom the viewer can find; agents with equal names with their spaces. */
-function useSenders(spaceId: string): (readonly [id: string, words: string])[] {
+/**
+ * The members of the space, or else all people and the agents in spaces of the viewer; agents with equal names with their
+ * spaces. The chosen sender is always included.
+ */
+function useSenders(spaceId: string, chosenId: string): (readonly [id: string, words: string])[] {
   const isEverywhere = spaceId === ''
   const space = useAsk(SEARCHED_SPACE, { id: spaceId }, { enabled: !isEverywhere })
   const people = useAsk(PEOPLE_CHOICES, { search: null }, { enabled: isEverywhere })
   const agents = useAsk(AGENT_CHOICES, { search: null }, { enabled: isEverywhere })
-  const everybody = [...(people.data?.humans.edges ?? []), ...(agents.data?.agents.edges ?? [])].map(({ node }) => node)
+  const spacesOf = useSpacesOfAgents({ enabled: isEverywhere })
+  const nearAgents = (agents.data?.agents.edges ?? []).filter(
+    ({ node: { id } }) => id === chosenId || spacesOf === undefined || spacesOf.get(id).length > 0,
+  )
+  const everybody = [...(people.data?.humans.edges ?? []), ...nearAgents].map(({ node }) => node)
   const found: readonly { id: string; name: string; kind?: string }[] = isEverywhere
     ? everybody
     : (space.data?.space?.members ?? [])

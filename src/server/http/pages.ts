@@ -28,10 +28,13 @@ function policyOf(page: string): string {
   )
 }
 
+/** Where the console keeps a token, before the path prefix; see `web/session.tsx`. */
+const TOKEN_KEY = 'parley.token'
+
 const FIRST_QUERY = `# Welcome to Parley. The bar above says whether
-# this browser is signed in to the console: then
-# run this query. Otherwise type a token into the
-# Headers pane below:
+# you are signed in to the console: then run this
+# query. Otherwise type a token into the Headers
+# pane below:
 #   { "Authorization": "Bearer <token>" }
 # From then on every tab of this page sends the
 # token, and the documentation is available. The
@@ -48,21 +51,27 @@ const FIRST_QUERY = `# Welcome to Parley. The bar above says whether
 
 /**
  * A script that runs before GraphiQL in its page. It adds the Authorization header that was last entered in a
- * Headers pane to requests of tabs without one; without any, requests use the session cookie of the browser. It delays
- * the introspection query until there is a session or a token. The token stays in the page; the script deletes tokens
- * that older versions stored.
+ * Headers pane to requests of tabs without one; without any, requests use the session of the console: the token that it
+ * keeps in this browser tab, or the session cookie. It delays the introspection query until there is a session or a
+ * token. A token of the Headers pane stays in the page; the script deletes tokens that older versions stored.
  *
  * Anybody can send a person a link to this page with a mutation in it. If the page was opened with a query, the script
  * therefore asks before it runs an operation with the session.
+ *
+ * The script also deletes the stored tabs, because GraphiQL opens an empty tab besides those. It keeps the last query.
  */
 function sessionScript(basePath: string): string {
   // PARLEY_PUBLIC_URL can contain an apostrophe.
-  const urlOf = (path: string) => JSON.stringify(basePath + path)
+  const inScript = (value: string) => JSON.stringify(value)
   return `<script>
   for (const key of ['graphiql:headers', 'graphiql:shouldPersistHeaders']) localStorage.removeItem(key)
   const ask = window.fetch.bind(window)
+  const hasQuery = new URLSearchParams(location.search).has('query')
+  if (!hasQuery) localStorage.removeItem('graphiql:tabState')
+  const token = sessionStorage.getItem(${inScript(TOKEN_KEY + basePath)})
+  const session = token === null ? { 'x-parley-csrf': '1' } : { authorization: 'Bearer ' + token }
   let authorization = null
-  let isConfirmed = !new URLSearchParams(location.search).has('query')
+  let isConfirmed = !hasQuery
   let known
   const isKnown = new Promise((resolve) => { known = resolve })
   const isIntrospection = ({ body }) => String(body).includes('IntrospectionQuery')
@@ -82,16 +91,16 @@ function sessionScript(basePath: string): string {
       isConfirmed = confirm('The link that you opened contained a query. Run operations with your session anyway?')
       if (!isConfirmed) throw new Error('Not sent.')
     }
-    headers.set('x-parley-csrf', '1')
+    for (const [name, value] of Object.entries(session)) headers.set(name, value)
     return ask(resource, { ...init, headers, credentials: 'same-origin' })
   }
   const showSession = async () => {
-    const headers = { 'x-parley-csrf': '1', 'content-type': 'application/json' }
-    const { scope } = await (await ask(${urlOf('/auth/session')}, { headers })).json()
+    const headers = { ...session, 'content-type': 'application/json' }
+    const { scope } = await (await ask(${inScript(`${basePath}/auth/session`)}, { headers })).json()
     if (!scope) return
     known()
     const body = JSON.stringify({ query: '{ viewer { human { name } } }' })
-    const answer = await (await ask(${urlOf(GRAPHQL_PATH)}, { method: 'POST', headers, body })).json()
+    const answer = await (await ask(${inScript(basePath + GRAPHQL_PATH)}, { method: 'POST', headers, body })).json()
     if (!answer.data) return
     const name = answer.data.viewer.human?.name ?? 'the operator'
     document.querySelector('.parley-session').textContent = ' · You are signed in as ' + name + '.'
