@@ -160,7 +160,8 @@ describe.skipIf(!hasBrowser)('threads in the console', () => {
 
     // In the space, a mention in another thread is not visible.
     await reply(bob, space.id, beans.id, 'Do you like them, @Ada?', [ada.id])
-    const notice = page.getByRole('status', { name: 'Notices' }).getByRole('link', { name: 'Somebody mentioned you.' })
+    const notices = page.getByRole('status', { name: 'Notices' })
+    const notice = notices.getByRole('link', { name: 'Somebody mentioned you in Garden.' })
     await notice.click(PATIENCE)
     await panel.getByRole('article').filter({ hasText: 'Do you like them, @Ada?' }).waitFor(PATIENCE)
     expect(new URL(page.url()).search).toBe(`?thread=${beans.id}`)
