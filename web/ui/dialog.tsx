@@ -19,7 +19,7 @@ const FIELDS = ':is(input, select, textarea):enabled'
 /** A modal dialog, which is closed by Escape, a click outside of it, or its button. */
 export function Dialog({ title, open, onOpenChange, look = 'card', initialFocus, children }: DialogProps) {
   const popup = useRef<HTMLDivElement>(null)
-  // Not the Close button: its tooltip would open, and take the first Escape.
+  // Not the Close button, whose tooltip would open.
   const firstField = () => {
     const fields = look === 'card' ? [...(popup.current?.querySelectorAll<HTMLElement>(FIELDS) ?? [])] : []
     return fields.find((field) => field.checkVisibility()) ?? popup.current
