@@ -71,6 +71,7 @@ describe.skipIf(!hasBrowser)('threads in the console', () => {
     await page.keyboard.press('Enter')
     await beside.getByRole('article').filter({ hasText: 'Yes, cover the beds. All of them.' }).waitFor(PATIENCE)
     const answer = beside.getByRole('article').filter({ hasText: 'All of them.' })
+    await answer.hover(PATIENCE)
     await answer.getByRole('button', { name: 'React' }).click(PATIENCE)
     await other.page.getByRole('dialog', { name: 'React' }).getByRole('button', { name: '👍' }).click(PATIENCE)
     await panel.getByRole('button', { name: '👍 1' }).waitFor(PATIENCE)
