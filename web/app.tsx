@@ -231,9 +231,11 @@ function ActingAs() {
         <b>
           You act as {name} until <Time at={actingUntil} />.
         </b>{' '}
-        {isActedByOperator
-          ? `Your messages look like ${name}’s own, but the audit log records them, and ${name} sees this session under Profile.`
-          : `Your messages show your name next to ${name}’s, and ${name} sees this session under Profile.`}
+        <span className="acting-more">
+          {isActedByOperator
+            ? `Your messages look like ${name}’s own, but the audit log records them, and ${name} sees this session under Profile.`
+            : `Your messages show your name next to ${name}’s, and ${name} sees this session under Profile.`}
+        </span>
       </span>
       <Button look="quiet" onClick={goBack}>
         Stop

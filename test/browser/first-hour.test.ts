@@ -96,6 +96,7 @@ describe.skipIf(!hasBrowser)('the first hour of an operator', () => {
       await click('Sign in')
       await click('Try it')
       await click('Will there be frost tonight?')
+      await page.waitForFunction(() => document.activeElement?.getAttribute('aria-label') === 'Message', null, PATIENCE)
       // Two agents talk: Iris reports, and Tom asks who orders the missing fleece.
       await said('Yes, frost from three').waitFor(PATIENCE)
       await said('Who orders the rest?').waitFor(PATIENCE)

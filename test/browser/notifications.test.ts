@@ -169,9 +169,16 @@ describe.skipIf(!hasBrowser)('notifications in the console', () => {
     await page.getByRole('heading', { name: 'Notification settings' }).waitFor(PATIENCE)
     const mention = () =>
       parley.app.domain.sending.send(bob, { spaceId: space.id, text: 'Look', mentionedIds: [ada.id] })
-    const { message } = await mention()
+    await mention()
     const notices = page.getByRole('status', { name: 'Notices' })
-    await notices.getByRole('link', { name: 'Somebody mentioned you.' }).click(PATIENCE)
+    const notice = notices.getByRole('link', { name: 'Somebody mentioned you in Room.' })
+    await notice.waitFor(PATIENCE)
+    // An equal notice replaces the first one.
+    const firstPath = await notice.getAttribute('href')
+    const { message } = await mention()
+    await expect.poll(() => notice.getAttribute('href'), PATIENCE).not.toBe(firstPath)
+    expect(await notices.getByRole('link').count()).toBe(1)
+    await notice.click(PATIENCE)
     await page.getByText('Look').first().waitFor(PATIENCE)
     expect(new URL(page.url()).pathname + new URL(page.url()).hash).toBe(`/spaces/${space.id}#${message.id}`)
     expect(await notices.getByRole('link').count()).toBe(0)

@@ -72,6 +72,53 @@ describe.skipIf(!hasBrowser)('a space in the console', () => {
     expect(await violations()).toEqual([])
   }, 60_000)
 
+  test('one Escape closes the details of a space, and a question, whose Back button has the focus', async () => {
+    const { ada, space } = await garden()
+    const { page } = await openAs(ada, `/spaces/${space.id}`)
+    await page.getByRole('button', { name: 'About this space' }).press('Enter', PATIENCE)
+    const details = page.getByRole('dialog', { name: 'About Garden' })
+    await page.waitForFunction(() => document.activeElement?.matches('[role=dialog]'), null, PATIENCE)
+    await details.getByRole('button', { name: 'Remove Bob' }).press('Enter', PATIENCE)
+    const question = page.getByRole('dialog', { name: 'Remove Bob?' })
+    await page.waitForFunction(() => document.activeElement?.textContent === 'Back', null, PATIENCE)
+    await page.keyboard.press('Escape')
+    await question.waitFor({ ...PATIENCE, state: 'detached' })
+    await details.waitFor(PATIENCE)
+    await page.keyboard.press('Escape')
+    await details.waitFor({ ...PATIENCE, state: 'detached' })
+  }, 60_000)
+
+  test('the buttons of a message do not cover its text', async () => {
+    const { bob, space } = await garden()
+    await parley.send(bob, space.id, `First. ${'long '.repeat(100)}`)
+    await parley.send(bob, space.id, `Second. ${'long '.repeat(100)}`)
+    const { page, message, violations } = await openAs(bob, `/spaces/${space.id}`)
+    for (const text of ['First.', 'Second.']) {
+      await message(text).hover(PATIENCE)
+      const buttons = message(text).locator('.message-actions')
+      await expect.poll(() => buttons.evaluate((box) => getComputedStyle(box).opacity), PATIENCE).toBe('1')
+      const box = await buttons.boundingBox()
+      const top = (await message(text).locator('.markdown').boundingBox())?.y ?? 0
+      expect((box?.y ?? 0) + (box?.height ?? 0)).toBeLessThanOrEqual(top + 4)
+      await message(text).getByRole('button', { name: 'Message actions' }).click(PATIENCE)
+      await page.getByRole('menu', { name: 'Message actions' }).waitFor(PATIENCE)
+      await page.keyboard.press('Escape')
+    }
+    expect(await violations()).toEqual([])
+  }, 60_000)
+
+  test('on a tablet, the list of runs shows what each run is about', async () => {
+    const { human, agent, space } = await parley.room('Iris')
+    parley.models.script(forAgent(agent.name, steps([{ text: 'ok' }])))
+    const { runs } = await parley.send(human, space.id, 'Will there be frost tonight?')
+    await parley.runWhen(runs[0]?.id ?? '', 'COMPLETED')
+    const { page } = await openAs(parley.admin, '/runs', { width: 820, height: 1100 })
+    const title = page.locator('.run-row b').first()
+    await title.waitFor(PATIENCE)
+    expect((await title.boundingBox())?.width).toBeGreaterThan(80)
+    expect(await page.evaluate('document.querySelector("main").scrollWidth <= innerWidth')).toBe(true)
+  }, 60_000)
+
   test('the sidebar names the call that waits, whose card shows an amount with two decimals', async () => {
     const { human, agent, space } = await parley.room('Noor', { tools: [ORDER] })
     const order = { toolCall: 'order_fleece', input: { rolls: 2, price: 23.8 } }
@@ -108,11 +155,11 @@ describe.skipIf(!hasBrowser)('a space in the console', () => {
     await message('The plan').getByRole('button', { name: 'Message actions' }).press('Enter')
     await page.getByRole('menuitem', { name: 'Copy the space up to here…' }).press('Enter', PATIENCE)
     const form = page.getByRole('form', { name: 'Copy this space' })
-    expect(await form.getByLabel('Up to message number').inputValue(PATIENCE)).toBe('1')
+    await form.getByText(/^The copy ends with “The plan” \(.+\)\.$/).waitFor(PATIENCE)
     expect(await violations()).toEqual([])
     await form.getByRole('button', { name: 'Copy this space' }).click()
     await page.getByRole('heading', { name: 'Garden (copy)', level: 1 }).waitFor(PATIENCE)
-    await page.getByText(/^Copy of Garden up to message 1, made on/).waitFor(PATIENCE)
+    await page.getByText(/^Copy of Garden up to “The plan”, made on/).waitFor(PATIENCE)
     await message('The plan').waitFor(PATIENCE)
     expect(await message('Number 1.').count()).toBe(0)
   }, 120_000)

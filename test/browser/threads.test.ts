@@ -71,6 +71,7 @@ describe.skipIf(!hasBrowser)('threads in the console', () => {
     await page.keyboard.press('Enter')
     await beside.getByRole('article').filter({ hasText: 'Yes, cover the beds. All of them.' }).waitFor(PATIENCE)
     const answer = beside.getByRole('article').filter({ hasText: 'All of them.' })
+    await answer.hover(PATIENCE)
     await answer.getByRole('button', { name: 'React' }).click(PATIENCE)
     await other.page.getByRole('dialog', { name: 'React' }).getByRole('button', { name: '👍' }).click(PATIENCE)
     await panel.getByRole('button', { name: '👍 1' }).waitFor(PATIENCE)
@@ -160,7 +161,8 @@ describe.skipIf(!hasBrowser)('threads in the console', () => {
 
     // In the space, a mention in another thread is not visible.
     await reply(bob, space.id, beans.id, 'Do you like them, @Ada?', [ada.id])
-    const notice = page.getByRole('status', { name: 'Notices' }).getByRole('link', { name: 'Somebody mentioned you.' })
+    const notices = page.getByRole('status', { name: 'Notices' })
+    const notice = notices.getByRole('link', { name: 'Somebody mentioned you in Garden.' })
     await notice.click(PATIENCE)
     await panel.getByRole('article').filter({ hasText: 'Do you like them, @Ada?' }).waitFor(PATIENCE)
     expect(new URL(page.url()).search).toBe(`?thread=${beans.id}`)

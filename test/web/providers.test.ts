@@ -1,5 +1,12 @@
 import { describe, expect, test } from 'vitest'
-import { modelToTest, type Provider, remedyOf, sortedProviders, usesOf, warningAbout } from '../../web/operate/providers.ts'
+import {
+  modelToTest,
+  type Provider,
+  remedyOf,
+  sortedProviders,
+  usesOf,
+  warningAbout,
+} from '../../web/operate/providers.ts'
 
 const provider = (name: string, given: Partial<Provider> = {}): Provider => ({
   name,

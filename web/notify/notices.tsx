@@ -11,11 +11,17 @@ const SHOWN_MS = 12_000
 const MOST_SHOWN = 3
 
 const WORDS: Record<string, string> = {
-  DECISION_WAITING: 'A tool call waits for your decision.',
-  MENTION: 'Somebody mentioned you.',
-  MESSAGE: 'There is a new message.',
-  RUN_FAILED: 'A run that worked for you has failed.',
+  DECISION_WAITING: 'A tool call waits for your decision in {space}.',
+  MENTION: 'Somebody mentioned you in {space}.',
+  MESSAGE: 'There is a new message in {space}.',
+  RUN_FAILED: 'A run that worked for you in {space} has failed.',
 }
+
+/** @param space the name of the space; undefined if the notice has none, or the viewer does not see it */
+const wordsOf = (kind: string, space: string | undefined) =>
+  (WORDS[kind] ?? 'There is something new in {space}.').replace(' in {space}', () =>
+    space === undefined ? '' : ` in ${space}`,
+  )
 
 function pathOf({ kind, spaceId, messageId, runId }: ViewerNotice): string {
   if (kind === 'RUN_FAILED' && runId !== null) return `/runs/${runId}`
@@ -52,8 +58,13 @@ export function Notices() {
     const added = notices.filter(({ number }) => number > last.current)
     last.current = notices.at(-1)?.number ?? last.current
     const show = async (notice: ViewerNotice) => {
-      if (!(await isInFront(connection, notice, at))) setShown((before) => [...before, notice].slice(-MOST_SHOWN))
-      else if (!isActedFor) await markSeen(connection, notice)
+      if (await isInFront(connection, notice, at)) {
+        if (!isActedFor) await markSeen(connection, notice)
+      } else {
+        // Equal notices are shown once, with a link to the newest object.
+        const isEqual = (other: ViewerNotice) => other.kind === notice.kind && other.spaceId === notice.spaceId
+        setShown((before) => [...before.filter((other) => !isEqual(other)), notice].slice(-MOST_SHOWN))
+      }
     }
     for (const notice of added) void show(notice)
   }, [connection, notices, at, isActedFor])
@@ -77,7 +88,7 @@ export function Notices() {
               close(notice)
             }}
           >
-            {WORDS[notice.kind] ?? 'There is something new.'}
+            {wordsOf(notice.kind, viewer.spaces.find(({ id }) => id === notice.spaceId)?.name)}
           </Link>
           <IconButton label="Close the notice" icon="cross" onClick={() => close(notice)} />
         </p>

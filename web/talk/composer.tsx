@@ -1,4 +1,14 @@
-import { type KeyboardEvent, memo, type Ref, useEffect, useId, useImperativeHandle, useRef, useState } from 'react'
+import {
+  type KeyboardEvent,
+  memo,
+  type Ref,
+  useCallback,
+  useEffect,
+  useId,
+  useImperativeHandle,
+  useRef,
+  useState,
+} from 'react'
 import { errorOf } from '../../client/errors.ts'
 import { type LiveSpace, newIdempotencyKey, type Space } from '../../client/index.ts'
 import { useAsk, useDo } from '../ask.ts'
@@ -21,6 +31,8 @@ export interface ComposerHandle {
   /** Uploads files for the message. */
   attach(files: Iterable<File>): void
   focus(): void
+  /** Moves the focus to the field, except on a phone, whose keyboard would cover the conversation. */
+  focusAtKeyboard(): void
 }
 
 interface ComposerProps {
@@ -93,11 +105,13 @@ export const Composer = memo(function Composer({ space, send, replyToId, ref, on
 
   useEffect(() => keep(key, text === '' ? null : text), [key, text])
 
-  // A person at a keyboard can write at once. On a phone, the keyboard would cover the conversation.
+  const focusAtKeyboard = useCallback(() => {
+    if (matchMedia('(pointer: fine)').matches) field.current?.focus()
+  }, [])
   useEffect(() => {
     if (replyToId !== undefined || window.location.hash !== '') return
-    if (matchMedia('(pointer: fine)').matches && !isElsewhere(document.activeElement)) field.current?.focus()
-  }, [replyToId])
+    if (!isElsewhere(document.activeElement)) focusAtKeyboard()
+  }, [replyToId, focusAtKeyboard])
 
   useImperativeHandle(ref, () => ({
     quote(quoted) {
@@ -112,6 +126,7 @@ export const Composer = memo(function Composer({ space, send, replyToId, ref, on
     },
     attach: uploads.add,
     focus: () => field.current?.focus(),
+    focusAtKeyboard,
   }))
 
   const isEmpty = text.trim() === '' && uploads.ids.length === 0

@@ -202,7 +202,7 @@ function WhoReacted({ messageId }: { messageId: string }) {
 function CopyUpTo({ message, spaceId, onCopied }: { message: Message; spaceId: string; onCopied(): void }) {
   const { spaces } = useSession().viewer
   const name = spaces.find(({ id }) => id === spaceId)?.name ?? 'this space'
-  return <CopySpace space={{ id: spaceId, name }} atSeq={message.seq} onCopied={onCopied} />
+  return <CopySpace space={{ id: spaceId, name }} last={message} onCopied={onCopied} />
 }
 
 function ConfirmDeletion({ message, onClose }: { message: Message; onClose(): void }) {

@@ -26,7 +26,7 @@ interface MessageViewProps {
   isContinued: boolean
   /** Whether this is the message after `#` in the URL. */
   isTarget: boolean
-  /** The ids of the agents that failed later in the same way as here, separated by spaces. */
+  /** The ids of the agents whose failure another message shows, separated by spaces. */
   repeated: string
   /** The thread of the message. */
   thread: ThreadSummary | undefined

@@ -15,17 +15,22 @@ type Outcome = Message['outcomes'][number]
 
 const WORDS: Record<string, string> = {
   RUN: 'woke',
+  FAILED: 'failed',
   INBOX: 'will read this in the next think cycle',
-  SKIPPED: 'read this and said nothing',
   ANSWERED: 'was waiting for this answer',
+  SKIPPED: 'read this and said nothing',
   NOT_ROUTED: 'was not woken',
   LOOP_LIMIT: 'was not woken: the limit of runs from one message was reached',
   DUPLICATE: 'had already been woken by this',
   PAUSED: 'is paused',
   OVER_BUDGET: 'was not woken: a budget is exhausted',
   DROPPED: 'left before reading this',
-  FAILED: 'failed',
 }
+const ORDER = Object.keys(WORDS)
+
+/** Returns the outcomes in the order of `WORDS`, so that agents that did something come first. */
+const inOrder = (outcomes: readonly Outcome[]) =>
+  outcomes.toSorted((one, other) => ORDER.indexOf(one.kind) - ORDER.indexOf(other.kind))
 
 /** Describes the outcome of the message for an agent. A persistent agent will read the message, is reading it, or has read it. */
 function wordsOf({ kind, run }: Outcome): string {
@@ -49,8 +54,8 @@ const EXPLAINED: Record<string, string> = {
 
 /**
  * The outcomes of a message: a summary line with details on request. A failure is shown in full if the agent was
- * mentioned, or if it did not fail in the same way later.
- * @param repeated the ids of the agents that failed in the same way later, separated by spaces
+ * mentioned, or if no other message shows the same failure in full.
+ * @param repeated the ids of the agents whose failure another message shows, separated by spaces
  */
 export function Outcomes({ message, repeated }: { message: Message; repeated: string }) {
   const { outcomes, mentions } = message
@@ -130,7 +135,7 @@ const READ: readonly Outcome['kind'][] = ['SKIPPED', 'FAILED']
 
 /** Up to three agents have a line each. If more have the same outcome, they share a line. */
 function groupsOf(message: RoutedMessage, space: SpaceRule | null): Group[] {
-  const { outcomes } = message
+  const outcomes = inOrder(message.outcomes)
   const whyOf = ({ agent, kind, reason }: Outcome) => {
     if (reason !== null) return kind === 'SKIPPED' ? `Its reason: ${reason}` : wordsOfReason(reason)
     return RULED.includes(kind) && space !== null ? ruleFor(agent.id, message, space) : EXPLAINED[kind]
@@ -174,7 +179,7 @@ function OutcomeLine({ outcomes, why, rule, withRetry }: Group & { rule: string 
 
 /** Returns a summary such as `Iris woke · 2 agents were not woken`. */
 function summaryOf(outcomes: readonly Outcome[]): string {
-  const kinds = Map.groupBy(outcomes, wordsOf)
+  const kinds = Map.groupBy(inOrder(outcomes), wordsOf)
   const lines = [...kinds].map(([words, of]) => {
     const names = of.map(({ agent }) => agent.name)
     if (names.length <= 2) return `${names.join(' and ')} ${of.length === 2 ? plural(words) : words}`
@@ -238,17 +243,4 @@ function Retry({ runId }: { runId: string }) {
       <Refused error={retry.error} />
     </>
   )
-}
-
-/** Returns for each message the ids of its agents that failed later with the same error, separated by spaces. */
-export function repeatedFailures(messages: readonly Message[]): ReadonlyMap<string, string> {
-  const found = new Map<string, string>()
-  const later = new Set<string>()
-  for (const { id, outcomes } of messages.toReversed()) {
-    const failed = outcomes.filter(({ kind }) => kind === 'FAILED')
-    const again = failed.filter(({ agent, error }) => later.has(`${agent.id} ${error}`))
-    if (again.length > 0) found.set(id, again.map(({ agent }) => agent.id).join(' '))
-    for (const { agent, error } of failed) later.add(`${agent.id} ${error}`)
-  }
-  return found
 }

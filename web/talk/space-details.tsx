@@ -225,7 +225,7 @@ interface AddMemberProps {
   onSearch(search: string): void
   /** Advice that is shown if nobody is found. */
   nobody: string
-  /** Shown if there is nobody to add; undefined while the list is loading. */
+  /** Shown instead of the field if there is nobody to add; undefined while the list is loading. */
   nobodyElse: string | undefined
 }
 
@@ -248,6 +248,8 @@ function AddMember({ label, hasFocus, space, found, search, onSearch, nobody, no
     ({ id, name, kind }) => search !== '' || kind !== 'AGENT' || (isFirst.has(id) && !names.has(name)),
   )
   const wordsBelow = useWordsBelow([...space.members, ...offered])
+  const isNobodyElse = nobodyElse !== undefined && others.length === 0 && search === '' && found.length < LEAST_PAGE
+  if (isNobodyElse) return <p className="hint block">{nobodyElse}</p>
   return (
     <section className="block">
       <TextField
@@ -262,7 +264,6 @@ function AddMember({ label, hasFocus, space, found, search, onSearch, nobody, no
           {found.length > 0 ? 'Everybody with this name is already a member.' : nobody}
         </p>
       )}
-      {others.length === 0 && search === '' && found.length < LEAST_PAGE && <p className="hint">{nobodyElse}</p>}
       <ul className="member-list">
         {offered.slice(0, search === '' ? MOST_SUGGESTED : MOST_FOUND).map((entity) => (
           <li key={entity.id}>

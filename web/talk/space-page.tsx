@@ -170,7 +170,7 @@ function SpaceView({ spaceId, onRetry }: { spaceId: string; onRetry(): void }) {
           {isHuman ? (
             <Boundary what="text field">
               <Composer key={spaceId} ref={composer} space={space} send={send} onEditLast={editLast} />
-              <Suggestions spaceId={spaceId} send={send} />
+              <Suggestions spaceId={spaceId} send={send} onChoose={() => composer.current?.focusAtKeyboard()} />
             </Boundary>
           ) : (
             <p className="spectator">

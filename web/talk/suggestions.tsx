@@ -26,10 +26,12 @@ export const hasSuggestions = (spaceId: string) => suggestedIn(spaceId).length >
 interface SuggestionsProps {
   spaceId: string
   send: LiveSpace['send']
+  /** Called when a message is clicked. Its button goes, and with it the focus. */
+  onChoose(): void
 }
 
 /** Messages to send with one click. Each message is offered until it has been sent. */
-export function Suggestions({ spaceId, send }: SuggestionsProps) {
+export function Suggestions({ spaceId, send, onChoose }: SuggestionsProps) {
   const [texts, setTexts] = useState(() => suggestedIn(spaceId))
   const sending = useDo(async (text: string) => {
     // Each attempt has the same key, so that two clicks post one message.
@@ -42,7 +44,15 @@ export function Suggestions({ spaceId, send }: SuggestionsProps) {
   return (
     <section className="suggestions" aria-label="Suggested messages">
       {texts.map((text) => (
-        <Button key={text} className="suggestion" isBusy={sending.isBusy} onClick={() => sending.start(text)}>
+        <Button
+          key={text}
+          className="suggestion"
+          isBusy={sending.isBusy}
+          onClick={() => {
+            sending.start(text)
+            onChoose()
+          }}
+        >
           {text}
         </Button>
       ))}

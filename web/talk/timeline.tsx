@@ -9,7 +9,7 @@ import { dayOf } from '../ui/time.tsx'
 import { useFollowing, useKeepingNewest } from './following.ts'
 import { useMessageVerbs } from './message-verbs.tsx'
 import { MessageView, plainMessage } from './message-view.tsx'
-import { repeatedFailures } from './outcomes.tsx'
+import { repeatedFailures } from './repeated-failures.ts'
 
 interface TimelineProps {
   /** The accessible name. */

@@ -31,7 +31,8 @@ interface IconButtonProps extends Omit<ComponentProps<'button'>, 'children'> {
 /** A button with only an icon. The label is both its accessible name and its tooltip. */
 export function IconButton({ label, icon, className = '', ...props }: IconButtonProps) {
   return (
-    <Tooltip.Root>
+    // Escape closes the tooltip and the dialog with the button at once.
+    <Tooltip.Root onOpenChange={(_, change) => change.allowPropagation()}>
       <Tooltip.Trigger
         render={<button type="button" {...props} className={`icon-button ${className}`} aria-label={label} />}
       >

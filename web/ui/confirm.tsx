@@ -1,4 +1,4 @@
-import { type ReactNode, useState } from 'react'
+import { type ReactNode, useRef, useState } from 'react'
 import type { ParleyError } from '../../client/index.ts'
 import { Dialog } from './dialog.tsx'
 import { Form } from './field.tsx'
@@ -19,8 +19,9 @@ interface ConfirmProps {
 
 /** Asks before an action that cannot easily be undone. */
 export function Confirm({ title, open, onOpenChange, submit, isBusy, error, onConfirm, children }: ConfirmProps) {
+  const back = useRef<HTMLButtonElement>(null)
   return (
-    <Dialog title={title} open={open} onOpenChange={onOpenChange}>
+    <Dialog title={title} open={open} onOpenChange={onOpenChange} initialFocus={back}>
       <Form
         label={title}
         submit={submit}
@@ -29,6 +30,7 @@ export function Confirm({ title, open, onOpenChange, submit, isBusy, error, onCo
         error={error ?? null}
         onSubmit={onConfirm}
         onBack={() => onOpenChange(false)}
+        backRef={back}
       >
         {children}
       </Form>

@@ -96,6 +96,8 @@ interface FormProps {
   look?: 'plain' | 'primary' | 'danger'
   /** Closes the form without submitting. */
   onBack?: () => void
+  /** Refers to the button for `onBack`. */
+  backRef?: Ref<HTMLButtonElement>
   /** A button next to the others. */
   button?: ReactNode
   /** Lets the caller reset the form. */
@@ -103,7 +105,7 @@ interface FormProps {
 }
 
 export function Form(props: FormProps) {
-  const { label, onSubmit, submit, isBusy, error, children, look = 'primary', onBack, button, ref } = props
+  const { label, onSubmit, submit, isBusy, error, children, look = 'primary', onBack, backRef, button, ref } = props
 
   const send = (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault()
@@ -116,7 +118,7 @@ export function Form(props: FormProps) {
         <Refused error={error} ref={scrollTo} />
         {button}
         {onBack && (
-          <Button look="quiet" onClick={onBack}>
+          <Button look="quiet" onClick={onBack} ref={backRef}>
             Back
           </Button>
         )}
