@@ -99,7 +99,9 @@ describe.skipIf(!hasBrowser)('files in the console', () => {
     await preview.click(PATIENCE)
     const large = page.getByRole('dialog', { name: 'green.png' })
     await large.getByRole('img', { name: 'green.png' }).waitFor(PATIENCE)
-    await page.waitForFunction('document.querySelector(".enlarged")?.naturalWidth > 0')
+    await until('the picture has loaded', () =>
+      page.evaluate<boolean>('document.querySelector(".enlarged")?.naturalWidth > 0'),
+    )
     expect(await violations()).toEqual([])
     expect(await page.evaluate('document.documentElement.scrollWidth <= innerWidth')).toBe(true)
     await page.keyboard.press('Escape')
