@@ -7,6 +7,7 @@ import { hasBrowserFor } from '../support/browser.ts'
 import { PATIENCE } from '../support/console-page.ts'
 import { playConsole } from '../support/console-play.ts'
 import type { TestServer } from '../support/served.ts'
+import { until } from '../support/until.ts'
 
 const hasBrowser = hasBrowserFor('the test of files')
 
