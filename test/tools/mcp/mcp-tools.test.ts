@@ -255,7 +255,9 @@ describe('an MCP server that is down', () => {
       {
         serverName: 'math',
         toolName: null,
-        reason: expect.stringMatching(/^The address of "127\.0\.0\.1" is private\. .*PARLEY_ALLOW_PRIVATE_TOOLS/),
+        reason: expect.stringMatching(
+          /^The address of "127\.0\.0\.1" is not allowed, because it is private\. .*PARLEY_ALLOW_PRIVATE_TOOLS/,
+        ),
       },
     ])
     await strict.close()
