@@ -104,7 +104,7 @@ function addMessages(recording: Recording, add: Add): void {
     versions.forEach(({ editedAt, number }, index) => {
       const text = versions[index + 1]?.text ?? textOf(message)
       const after = index === 0 ? messageKey(message) : editKey(message.id, Number(versions[index - 1]?.number))
-      const retriesRuns = startedByEdit(recording, message, editedAt).length > 0
+      const retriesRuns = startedByEdit(recording, message.id, editedAt).length > 0
       add(editKey(message.id, number), editedAt, { type: 'edit', message, text, retriesRuns }, [after])
     })
   }
@@ -170,10 +170,10 @@ function addRuns(recording: Recording, add: Add): void {
 const EDIT_MS = 1000
 
 /** Returns the runs that an edit of a message started because the editor asked for new runs. */
-function startedByEdit({ runs }: Recording, { id }: Recorded<Message>, editedAt: string): Recorded<Run>[] {
+function startedByEdit({ runs }: Recording, messageId: string, editedAt: string): Recorded<Run>[] {
   const ofMessage = runs.filter(
     ({ triggerMessageId, triggerType, retryOfId }) =>
-      triggerMessageId === id && triggerType === 'SPACE_MESSAGE' && retryOfId === null,
+      triggerMessageId === messageId && triggerType === 'SPACE_MESSAGE' && retryOfId === null,
   )
   const isLater = (run: Recorded<Run>) =>
     ofMessage.some((other) => other.agentId === run.agentId && Date.parse(other.queuedAt) < Date.parse(run.queuedAt))
@@ -188,11 +188,9 @@ function causesOf(recording: Recording, run: Recorded<Run>): string[] {
   const ids = new Set([run.triggerMessageId, ...read])
   const begun = Date.parse(String(run.startedAt))
   const edits = messageVersions
-    .filter(({ messageId, editedAt }) =>
-      messages.some(
-        (message) =>
-          message.id === messageId && startedByEdit(recording, message, editedAt).some(({ id }) => id === run.id),
-      ),
+    .filter(
+      ({ messageId, editedAt }) =>
+        messageId === run.triggerMessageId && startedByEdit(recording, messageId, editedAt).includes(run),
     )
     .map(({ messageId, number }) => editKey(messageId, number))
   return messages
